@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users of the socket's group look into what the kernel lets them look into, whatever a pid becomes meanwhile."""
+"""Users of the socket's group see only what the kernel lets them see, even if a pid is reused or
+calls exec."""
 
 import json
 import os
@@ -31,7 +32,7 @@ class AccessCase(E2ETest):
                                     stdin=subprocess.DEVNULL))
 
     def ask(self, daemon, *command):
-        """(exit code, all that was said) of the user's memprofctl."""
+        """(exit code, all output) of the user's memprofctl."""
         asking = self.asking(daemon, *command)
         code = asking.wait()
         while asking.lines.get(timeout=harness.TIMEOUT) is not None:
@@ -49,7 +50,7 @@ class AccessCase(E2ETest):
         return program.read_line()
 
     def say(self, daemon, program, line):
-        """A line of its log, which memprofd keeps while somebody looks."""
+        """A line of its log, which memprofd records while a client watches."""
         def is_kept():
             daemon.ctl("values", "--pid", program.pid)
             self.command(program, f"log {line}")
@@ -60,7 +61,8 @@ class AccessCase(E2ETest):
         return self.started(*self.with_libraries(), *AS_USER, program)
 
     def with_libraries(self):
-        """Where programs of another release have theirs in root's home, they see that as a folder of everybody's."""
+        """Binds libraries of another release, which are in root's home, where every user can read
+        them."""
         if self.targets != harness.TARGETS5:
             return ()
         cache, home = pathlib.Path.home() / ".cache/memprofd", self.folder / "home"
@@ -69,7 +71,7 @@ class AccessCase(E2ETest):
                 'mount --bind "$1" "$2/.cache/memprofd"; mount --rbind "$2" "$HOME"; shift 2; exec "$@"', "sh", cache, home)
 
     def copy(self, program, mode=0o755):
-        """A program of tests/targets in a file of its own; setuid with another mode."""
+        """A copy of a program of tests/targets; setuid with another mode."""
         copy = self.folder / f"{program}-{mode:o}"
         shutil.copy(self.targets / program, copy)
         copy.chmod(mode)
@@ -86,7 +88,7 @@ class AccessCase(E2ETest):
 class Ocaml4(AccessCase):
     targets = harness.TARGETS
 
-    # All that is for who may look into a process; the pid comes behind them.
+    # Calls that need the right to look into a process; the pid follows them.
     CALLS = (
         ("attach",), ("rate", "1e-3"), ("rss",), ("trace-calls", ".", "--duration", "1s"), ("snapshot", "take", "--out", "-"),
         ("snapshot", "take", "--contents", "--out", "-"),
@@ -95,7 +97,7 @@ class Ocaml4(AccessCase):
     )
 
     def started_as(self, *ids):
-        """A program that has been root's, and has read something then."""
+        """A program that was root's and has then dropped its rights."""
         return self.started("env", f"LD_PRELOAD={harness.BUILD}/tests/libchange_user.so",
                             "CHANGE_USER=" + " ".join(map(str, ids)), self.targets / "reports")
 
@@ -146,7 +148,8 @@ class Ocaml4(AccessCase):
         self.assertNotIn(roots.pid, found(said))
 
     def test_a_watch_ends_with_its_program(self):
-        """It becomes a setuid program of root's, which root has attached to when the watch looks next."""
+        """The program execs a setuid program of root's, to which root has attached before the next
+        look."""
         own, roots = self.copy("reports"), self.copy("reports", 0o4755)
         target = self.of_user(own)
         daemon = self.reachable(self.daemon(rate=1e-4))
@@ -177,7 +180,8 @@ class Ocaml4(AccessCase):
         self.assertNotIn(SECRET, "".join(watch.output))
 
     def test_lines_of_an_ended_program(self):
-        """They are not for who gets its pid; nor are they after a restart of memprofd."""
+        """A process that reuses the pid does not get them, nor do they come back after a restart of
+        memprofd."""
         state = ("--state.directory", self.folder / "state")
         daemon = self.reachable(self.daemon(*state, rate=1e-4))
         roots, own = self.target("reports", folder=self.targets), self.of_user(self.copy("reports"))
@@ -201,7 +205,8 @@ class Ocaml4(AccessCase):
                 daemon = self.reachable(self.daemon(*state, rate=1e-4))
 
     def becomes_roots(self, *command):
-        """Asked for his own program, which becomes a setuid program of root's before it is looked at."""
+        """A request for the user's program, which execs a setuid program of root's before the
+        inspection."""
         target = self.of_user(self.copy("execer"))
         program = self.copy("busy_threads", 0o4755)
         daemon = self.reachable(self.process(SteppedDaemon(self.folder)))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many rounds of programs with known books, pooled: no bias, errors that are the scatter, intervals that hold.
+"""Many rounds of programs with known allocations, pooled: no bias, correct errors, intervals that
+hold.
 
-What one run cannot tell (a bias of some percent, an error half as large as it should be) the pool of all does. The
-table of docs/internals/accuracy.md has simulated programs, many more; this is that a real one is the same.
+One run cannot show a bias of some percent or an error that is half as large as it should be; the
+pool of all runs does. The table of docs/internals/accuracy.md covers many simulated programs; this
+test shows the same for a real one.
 """
 
 import math
@@ -19,7 +21,8 @@ MIB = 1 << 20
 
 
 def sum_of(sites, function):
-    """Of all that is named so, with error and limits: the distances to these add up as errors do."""
+    """Sum of all sites of that function, with error and limits; the distances to the limits add up
+    as errors do."""
     chosen = [site for site in sites if re.search(rf"(^|[._]){function}(_\d+)?$", site["function"])]
     total = {}
     for name in ("allocated_bytes", "promoted_bytes", "live_bytes"):
@@ -32,7 +35,7 @@ def sum_of(sites, function):
 
 class Accuracy(E2ETest):
     def follow(self, folder, rate):
-        """For each round what each site is told to have and what it has."""
+        """For each round, estimates and truth of each site."""
         target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--pid", target.pid, rate=rate)
         self.sample_on_command(daemon, target)
@@ -44,8 +47,9 @@ class Accuracy(E2ETest):
             yield {site: (sum_of(told, site), truth[site]) for site in SITES}
 
     def z_values(self, rounds, measure, sites, rate=None):
-        """(estimate - truth) / error of what each round adds; rounds are independent. Where few samples are expected, the error
-        that was estimated from them is small whenever they are too few: with a rate, the error is that of the truth."""
+        """(estimate - truth) / error for the increment of each round; rounds are independent. If
+        few samples are expected, the estimated error is small whenever the samples are too few;
+        with a rate, the error of the truth is used instead."""
         values = []
         for site in sites:
             before = (0.0, 0.0, 0.0)
@@ -61,7 +65,7 @@ class Accuracy(E2ETest):
         return values
 
     def assert_standard(self, what, values):
-        """Of values that are drawn from the standard normal distribution, to 3.5 of their own errors."""
+        """Values are standard normal, within 3.5 of their own errors."""
         n = len(values)
         self.assertGreater(n, 2 * ROUNDS - 1, what)
         mean, deviation = statistics.fmean(values), math.sqrt(statistics.fmean(z * z for z in values))
@@ -73,7 +77,7 @@ class Accuracy(E2ETest):
         rate_of_errors = rate if few_samples else None
         self.assert_standard("allocated", self.z_values(rounds, "allocated", SITES, rate_of_errors))
         self.assert_standard("promoted", self.z_values(rounds, "promoted", PROMOTED, rate_of_errors))
-        # Each round lets go of what the one before has kept.
+        # Each round releases what the previous one kept.
         live = [seen["site_live"] for seen in rounds]
         held = sum(told["live_bytes_lower"] <= exact["live_words"] * 8 <= told["live_bytes_upper"] for told, exact in live)
         self.assertGreaterEqual(held, ROUNDS - 3, live)  # four misses of 15 happen once in 180
@@ -93,7 +97,7 @@ class Accuracy(E2ETest):
 
 
 class LargeBlocks(E2ETest):
-    """They count with their own sizes: what is live of them has hardly an error."""
+    """Large blocks count with their own sizes, so their live bytes have almost no error."""
 
     def site(self, daemon, pid):
         sites = [s for s in daemon.sites(pid) if s["function"].endswith("large_block")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent stops by itself when nobody watches, seen in the target's memory."""
+"""The agent stops by itself when no memprofd listens, as seen in the target's memory."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def write_to_agent(pid, name, offset, data):
 
 
 def written_by_walk(pid):
-    """None without an agent."""
+    """The runtime's variables that the agent's walk has written; None without an agent."""
     control = in_agent(pid, "memprof_agent_control")
     if control is None:
         return None
@@ -26,7 +26,7 @@ def written_by_walk(pid):
 
 
 def walks_any_depth(pid):
-    """Stacks of any depth are walked from now on; whether they are already."""
+    """Makes stacks of any depth walked from now on; true if they already are."""
     if in_agent(pid, "memprof_agent_control") is None:
         return False
     write_to_agent(pid, "memprof_switch_frames", 0, bytes(4))
@@ -46,7 +46,7 @@ class AgentStops(E2ETest):
         self.memprofd.wait_state(self.pid, "sampling")
 
     def look_before(self):
-        """At what the agent writes of the runtime's variables."""
+        """Remembers the runtime's variables before the agent writes them."""
 
     def wait_agent(self, state):
         eventually(lambda: agent_state(self.pid) == state, f"agent state {state}", timeout=60)
@@ -74,7 +74,7 @@ class AgentStops(E2ETest):
         self.assertEqual(0, self.target_process.exit()["errors"])
 
     def test_a_target_that_stands_still_keeps_its_session(self):
-        """It is looked after seldom then, but its lease is renewed."""
+        """An idle target is looked after rarely, but its lease is renewed."""
         quiet = self.target("known_alloc")
         self.memprofd.attach(quiet.pid, 1e-4)
         self.sample_on_command(self.memprofd, quiet)
@@ -90,7 +90,7 @@ class AgentStops(E2ETest):
         self.memprofd.send_signal(signal.SIGSTOP)
         eventually(lambda: quiet.command("go 1") and agent_state(quiet.pid) == agent_process.IDLE,
                    "the lease runs out", timeout=60)
-        # The target allocates nothing now: its next session has to wait.
+        # The target allocates nothing, so its next session has to wait.
         self.memprofd.send_signal(signal.SIGCONT)
         self.memprofd.wait_state(quiet.pid, "waiting")
         self.assertEqual("0", proc_status(quiet.pid, "TracerPid"))
@@ -100,7 +100,7 @@ class AgentStops(E2ETest):
 
 
 class OfOwnWalk(AgentStops):
-    """What the agent has written into the runtime's variables goes with its session."""
+    """The agent's values in the runtime's variables are removed with its session."""
     options = ("--capture", "agent")
     test_an_injected_agent_of_a_quiet_target_is_woken_again = None
     test_a_target_that_stands_still_keeps_its_session = None
@@ -122,7 +122,7 @@ class OfOwnWalk(AgentStops):
         eventually(lambda: written_by_the_agent(self.pid) != self.before, "the agent walks stacks")
 
     def spoil(self):
-        """The walk begins where no innermost frame is."""
+        """Makes the walk begin where no innermost frame is."""
         write_to_agent(self.pid, "state_offsets", 4, b"\0\0\0\0")
 
     def test_where_its_walk_goes_wrong_the_runtime_captures(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assertions in the code (Memprof_check): by memprofctl check, without privileges, and by memprofd."""
+"""Assertions in the code (Memprof_check), checked by memprofctl check without privileges, and by
+memprofd."""
 
 import json
 import re
@@ -16,7 +17,7 @@ RATE = 1e-3
 
 
 class Check(RunCase):
-    """The truth is known: the program says what it asserts, and what is so."""
+    """The program reports what it asserts and what is true."""
 
     def check(self, text, *options, program=None):
         command = [*self.user, self.folder / "memprofctl", "check", "-q", "--sampling-rate", f"{RATE:g}", *options, "--",
@@ -31,14 +32,14 @@ class Check(RunCase):
         self.assertRegex(done.stderr, r"(?m)^ok      session is unreachable: no value is reachable too long$")
 
     def test_one_value_outlives_another(self):
-        """Buffers that die first are no violation, while their sessions live; those that outlive them are."""
+        """Buffers that die before their sessions violate nothing; those that outlive them do."""
         done = self.check("order 7\ndisorder 3\ncollect\nexit\n")
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r"(?m)^ok      buffer dies first: ")
         self.assertRegex(done.stderr, r"(?m)^BROKEN  late buffer dies first: 3 values are reachable after the other died; 3 by global Assertions")
 
     def test_garbage_violates_nothing(self):
-        """The same without a collection in between: what only waits for the collector is dead."""
+        """Without a collection in between: floating garbage counts as dead."""
         done = self.check("order 7\nfree 7\ndisorder 3\nexit\n")
         self.assertRegex(done.stderr, r"(?m)^ok      buffer dies first: ")
         self.assertRegex(done.stderr, r"(?m)^ok      session is unreachable: ")
@@ -58,7 +59,7 @@ class Check(RunCase):
         self.assertEqual(3, len(re.findall("(?m)^ok ", done.stderr)), done.stderr)
 
     def test_where_the_code_says(self):
-        """What was violated there stays so, though it was forgotten later."""
+        """A violation at a point of the code stays, even if the assertion is removed later."""
         done = self.check("leak 2\nverify\nforget\nleak 1\nforget\nexit\n")
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertRegex(done.stderr, "(?m)^BROKEN  leaking session is unreachable: 2 values")
@@ -76,7 +77,7 @@ class Check(RunCase):
         self.assertRegex(done.stderr, "(?m)^UNKNOWN assertions of the program: not checked: the program ended without its exit functions")
 
     def test_results_for_ci(self):
-        """Rules and assertions are one list."""
+        """Rules and assertions form one list."""
         junit = self.folder / "a.xml"
         done = self.check("leak 1\nexit\n", "--max-live", "1GiB", "--junit", junit)
         self.assertEqual(1, done.returncode, done.stderr)
@@ -90,13 +91,14 @@ class Check(RunCase):
         self.assertRegex(done.stderr, "(?m)^BROKEN  leaking session is unreachable: 2 values")
 
     def test_a_check_needs_a_rule_or_an_assertion(self):
-        """A program without the library is refused before it runs, a script after its end."""
+        """check refuses a program without the library before it runs, and a script after it has
+        ended."""
         for program in ([self.program("known_alloc")], ["sh", "-c", "true"]):
             done = self.check("", program=program)
             self.assertNotEqual(0, done.returncode, done.stderr)
 
     def test_without_memprofctl(self):
-        """Nothing waits, and nothing is printed."""
+        """The program neither waits nor prints anything."""
         done = subprocess.run([str(self.program("assertions"))], input="leak 5\nrounds 10\nverify\nexit\n", capture_output=True, text=True,
                               timeout=harness.TIMEOUT, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
@@ -104,11 +106,11 @@ class Check(RunCase):
 
 class Check5(Check):
     targets = TARGETS5
-    user = UNPRIVILEGED  # their libraries are in the home folder of root
+    user = UNPRIVILEGED  # its libraries are in root's home folder
 
 
 class Server(E2ETest):
-    """memprofd: in each snapshot that it reads."""
+    """memprofd checks the assertions in each snapshot that it reads."""
 
     def violations(self, daemon):
         found = re.findall(r'(?m)^memprofd_assertion_violations{[^}]*rule="([^"]*)"} (\d)', str(http_get(daemon.url + "/metrics")[1]))

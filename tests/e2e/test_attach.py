@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd on a program whose allocations are known to the word."""
+"""memprofd on a program whose allocations are known exactly."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ class KnownAllocations(E2ETest):
         return target, daemon
 
     def run_rounds(self, target, daemon, rounds):
-        """Words allocated by these rounds per site, and the sites as seen after."""
+        """Allocated words per site, and the estimates afterwards."""
         target.command("stat")
         truth = target.command(f"go {rounds}", timeout=120)
         for _ in range(2):
@@ -90,7 +90,7 @@ class KnownAllocations(E2ETest):
         unseen = target.command("go 3")["sites"]["site_small"]["allocated_words"]
         self.assertEqual("detached", daemon.state(target.pid))
 
-        # A second attach is a new beginning.
+        # A second attach starts from zero.
         daemon.attach(target.pid)
         self.sample_on_command(daemon, target)
         seen_too = target.command("go 6")["sites"]["site_small"]["allocated_words"]
@@ -201,7 +201,7 @@ class IdleTarget(E2ETest):
 
 
 class Ways(E2ETest):
-    """The agent need not be injected."""
+    """Ways to use the agent other than injection."""
 
     def test_preloaded_agent(self):
         env = dict(os.environ, LD_PRELOAD=str(harness.BUILD / "libmemprof_agent.so"))

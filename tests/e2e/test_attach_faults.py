@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Something goes wrong at a system call of an attach: the call fails, or the target does something.
+"""Faults during the system calls of an attach: the call fails, or the target does something.
 
-The target then ends as it would have without anybody, memprofd lives and says what is true, and
-nothing is left behind. In short each kind of call with some of the events, in turn;
-MEMPROFD_MATRIX=1 is each kind, at several of its calls, with each event.
+The target then ends as it would have undisturbed, memprofd survives and reports the truth, and
+nothing is left behind. By default, each kind of call meets some events in turn; MEMPROFD_MATRIX=1
+combines each kind, at several of its calls, with each event.
 """
 
 import errno
@@ -29,7 +29,7 @@ from runtime_words import is_undone, slots_of_the_agent, written_by_the_agent  #
 PTRACE_SEIZE = 0x4206
 PTRACE_GETREGS = 12
 BPF_LINK_CREATE = 28
-PATIENCE = 0.3  # seconds for an event to have its effect: memprofd may hold the target still
+PATIENCE = 0.3  # seconds for an event to take effect; memprofd may be holding the target
 POSITIONS = 6 if harness.MATRIX else 1
 
 
@@ -41,9 +41,9 @@ def descriptors(pid):
 
 
 class Event:
-    """What the target does, or what others do to it, while a call of memprofd is held."""
+    """An action of the target, or on it, while a call of memprofd is held."""
 
-    ends = False  # the target, or the program that it runs
+    ends = False  # the event ends the target or its program
 
     def __init__(self, target):
         self.target = target
@@ -52,14 +52,14 @@ class Event:
         pass
 
     def finish(self):
-        """After the attach has gone on."""
+        """Called after the attach has continued."""
 
 
 class Signalled(Event):
     def begin(self):
         for tid in threads(self.target.pid):
             if int(proc_status(f"{self.target.pid}/task/{tid}", "SigBlk"), 16):
-                continue  # it would keep them: the runtime's own
+                continue  # the runtime's own variables would stay
             for number in (signal.SIGURG, signal.SIGWINCH, signal.SIGCHLD):
                 libc.syscall(SYS_TGKILL, self.target.pid, tid, number)
         os.kill(self.target.pid, signal.SIGURG)
@@ -83,7 +83,7 @@ class Forks(Event):
 
 
 class Traced(Event):
-    """By a thread of ours, whose end lets go of it."""
+    """A thread of the test traces the target; its end detaches it."""
 
     def begin(self):
         self.leave, there = threading.Event(), threading.Event()
@@ -93,7 +93,7 @@ class Traced(Event):
 
     def trace(self, there):
         for tid in threads(self.target.pid):
-            libc.ptrace(PTRACE_SEIZE, tid, None, None)  # not what memprofd has got hold of
+            libc.ptrace(PTRACE_SEIZE, tid, None, None)  # not the thread that memprofd has seized
         there.set()
         self.leave.wait()
 
@@ -134,11 +134,12 @@ class Executes(Event):
 
 
 class Nothing(Event):
-    """The call itself fails."""
+    """Only the call itself fails."""
 
 
 def happen(event, memprofd, name):
-    """While memprofd is held at a call of that name, which fails when nothing else happens."""
+    """Runs the event while memprofd is held at a call of that name; the call fails if the event
+    does nothing."""
     event.begin()
     if isinstance(event, Nothing):
         memprofd.fail(getattr(errno, CALLS[name][1]))
@@ -151,7 +152,8 @@ EVENTS = [Nothing, Signalled, Stopped, Forks, Traced, Killed, Exits, Executes]
 
 
 def events_of(turn):
-    """For the call of that number: the event whose turn it is, and nothing at each second call. MEMPROFD_MATRIX=1: all."""
+    """Events for the call of that number: one of the events in turn, and nothing at each second
+    call. All with MEMPROFD_MATRIX=1."""
     return EVENTS if harness.MATRIX else [EVENTS[1 + turn % (len(EVENTS) - 1)], Nothing][:2 - turn % 2]
 
 
@@ -165,7 +167,7 @@ class Faults(E2ETest):
         self.memprofd = self.process(SteppedDaemon(self.folder, *self.options))
 
     def counts(self):
-        """How many calls of each kind there are in an attach that nobody disturbs."""
+        """Number of calls of each kind in an undisturbed attach."""
         target = self.target("busy_threads", folder=self.folder_of_targets)
         self.memprofd.stop_at(1_000_000_000, *CALLS)
         self.memprofd.attach(target.pid)
@@ -176,7 +178,7 @@ class Faults(E2ETest):
         return counts
 
     def hold(self, attach, name, position):
-        """Whether memprofd is held at that call before the attach is over."""
+        """True if memprofd reaches that call before the attach ends."""
         self.memprofd.stop_at(position, name)
         while True:
             running = attach.running()
@@ -204,8 +206,8 @@ class Faults(E2ETest):
         eventually(lambda: self.memprofd.state(target.pid) in ("exited", "failed", None), "its end is told")
 
     def check_new_program(self, target, code, attach):
-        """It is untouched; or the one that memprofd has looked at, and sampled like any other."""
-        # While it was looked at it was neither of the two.
+        """After an exec the new program is either untouched or sampled like any other."""
+        # During the exec the process was neither of the two.
         self.assertIn(code, (OK, NO_PROCESS, NOT_PROFILABLE), attach.stderr())
         while not target.read_line().startswith("ready"):
             pass
@@ -218,7 +220,7 @@ class Faults(E2ETest):
         self.check_nothing_left(target)
 
     def check_lives(self, target, attach):
-        """It is sampled, if not by this attach then by the next, and let go of without a trace."""
+        """The target is sampled, by this attach or the next, and detached without a trace."""
         code = attach.wait()
         if code != OK:
             self.assert_one_line(attach.stderr())
@@ -263,7 +265,7 @@ class Faults(E2ETest):
         pass
 
     def check_variables(self, pid):
-        """What the agent has written into those of the runtime is as it was before."""
+        """The agent has restored the runtime's variables."""
 
     def trials(self, counts):
         for turn, (name, count) in enumerate(counts.items()):
@@ -275,7 +277,8 @@ class Faults(E2ETest):
                     yield name, position, kind
 
     def test_an_exec_while_its_file_is_read_is_told(self):
-        """The memory that memprofd wants to read next has gone: that is no fault of the program."""
+        """An exec removes the memory that memprofd is about to read; that is no fault of the
+        program."""
         for position in range(1, self.counts()["pread64"], 5 if harness.MATRIX else 15):
             self.trial("pread64", position, Executes)
 
@@ -284,7 +287,8 @@ class Faults(E2ETest):
             self.trial("ptrace", position, Nothing)
 
     def attach_losing(self, target, name, request, position):
-        """Attaches; the kernel says once that it knows no such thread. How many such calls there were until then."""
+        """Attaches while the kernel once denies that the thread exists. Returns the number of such
+        calls until then."""
         self.memprofd.stop_at(1, name)
         attach = self.process(self.memprofd.attach_in_background(target.pid))
         seen = 0
@@ -318,7 +322,8 @@ class Faults(E2ETest):
                 self.assert_same_output(target, self.expected)
 
     def test_others_are_cared_for_while_a_thread_is_borrowed(self):
-        """The injector is held in the middle of its work; its target's detach waits for it, nobody else does."""
+        """While the injector is held, only the detach of its target waits; other targets are
+        served."""
         other = self.target("steady")
         self.memprofd.attach(other.pid)
         self.memprofd.wait_state(other.pid, "sampling")
@@ -342,7 +347,7 @@ class Faults(E2ETest):
         self.assert_same_output(target, self.expected)
 
     def assert_free_for_another(self, target):
-        """Its agent is not claimed any more, though the memprofd that claimed it lives."""
+        """Its agent can be claimed again, although the memprofd that claimed it still runs."""
         another = self.daemon(rate=1e-4)
         another.attach(target.pid)
         another.wait_state(target.pid, "sampling")
@@ -358,7 +363,7 @@ class Faults(E2ETest):
 
 
 class WhatIsWritten:
-    """For Faults: an option has the agent write more into the program than every agent does."""
+    """For Faults with an option that makes the agent write more into the program."""
     written_in = 0
     test_an_exec_while_its_file_is_read_is_told = None
     test_a_thread_that_is_lost_is_not_the_end_of_its_program = None
@@ -370,7 +375,7 @@ class WhatIsWritten:
 
     def comes_to_sample(self, target, code):
         sampling = super().comes_to_sample(target, code)
-        # What an agent cannot enter is observed.
+        # A process that the agent cannot enter is observed.
         if sampling and self.is_to_write(self.memprofd.targets()[target.pid]):
             self.written_in += 1
             eventually(lambda: self.has_written(target.pid), self.what)
@@ -382,7 +387,7 @@ class WhatIsWritten:
 
 
 class FaultsOfOwnWalk(WhatIsWritten, Faults):
-    """The agent writes into the runtime's variables, and nothing of that is left."""
+    """The agent writes into the runtime's variables, and restores them."""
     options = ("--capture", "agent")
     what = "the agent walks stacks"
 
@@ -416,8 +421,8 @@ class FaultsOfOwnWalk5(FaultsOfOwnWalk):
 
 
 class FaultsOfCHeap(WhatIsWritten, Faults):
-    """The agent stands in for malloc, in slots of all files, and in hooks of the runtime; a program that is let go of has
-    none of that."""
+    """The agent replaces malloc in slots of all files and in hooks of the runtime, and restores
+    them on a detach."""
     options = ("--c-heap-interval", "4096")
     what = "C's memory is followed"
 
@@ -437,7 +442,7 @@ class FaultsOfCHeap(WhatIsWritten, Faults):
 
 
 class FaultsOfCHeap5(FaultsOfCHeap):
-    """Hooks of blocking sections among them."""
+    """The same with the hooks of blocking sections."""
     folder_of_targets = harness.TARGETS5
 
 

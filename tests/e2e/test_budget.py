@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--max-overhead, --cpu.max: sampling rates follow the load, and estimates stay right through their changes."""
+"""With --max-overhead and --cpu.max, sampling rates follow the load, and estimates stay correct."""
 
 import os
 import re
@@ -15,7 +15,7 @@ WORD_BYTES = 8
 
 
 def rested(memprofd, load):
-    """At rest: words that the program has allocated, and those estimated with their variance."""
+    """At rest: allocated words by the program's count, and their estimate with its variance."""
     words = load.command("rest")["words"]
 
     def estimates():
@@ -35,7 +35,7 @@ class Budget(E2ETest):
         self.wait_for(lambda value: value("memprofd_samples_total", event="alloc") > 0, "samples")
 
     def wait_for(self, condition, what):
-        """Until condition(value) holds, where value(name) is that of a metric of the target."""
+        """Waits until condition(value) holds, where value(name) is a metric of the target."""
         def holds():
             metrics = self.memprofd.metrics()
             return condition(lambda name, **labels: metrics.value(name, pid=self.load.pid, **labels))
@@ -104,7 +104,7 @@ class Budget(E2ETest):
     def test_who_captures_does_not_change_with_the_rate(self):
         self.start()
         self.load.command("busy")
-        self.wait_for_rate(1e-6, 9e-5)  # where the kernel would capture without a budget
+        self.wait_for_rate(1e-6, 9e-5)  # kernel capture would run here without a budget
 
         def counts():
             metrics = self.memprofd.metrics()
@@ -135,7 +135,8 @@ class Budget(E2ETest):
         self.assertRegex(self.memprofd.ctl("targets").stdout, r" \d[\d.]* % ")
 
     def test_it_is_told_without_cap_sys_admin_too(self):
-        """BPF programs are not measured then: what they take is estimated, and a budget is kept."""
+        """Without CAP_SYS_ADMIN the cost of BPF programs is estimated, and a budget is still
+        kept."""
         self.start(prefix=("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"))
         self.load.command("busy")
         self.wait_for_rate(1e-6, RATE / 20)
@@ -167,7 +168,7 @@ class Budget(E2ETest):
         samples = lambda value: value("memprofd_samples_total", event="alloc")
         self.wait_for(lambda value: samples(value) > 20_000, "samples")
         self.wait_for(lambda value: 0 < value("memprofd_overhead_ratio") < BUDGET, "overhead within the budget")
-        self.wait_for_rate(1e-5, 1e-4)  # by the kernel's capture it would be a fifth of that
+        self.wait_for_rate(1e-5, 1e-4)  # kernel capture would allow a fifth of that
 
     def test_bad_budgets_are_refused(self):
         daemon = self.daemon()
@@ -180,12 +181,12 @@ class Budget(E2ETest):
 
 
 class CpuMax(E2ETest):
-    """Programs that are sampled far more than memprofd may take, and a quiet one."""
+    """Programs sampled far beyond memprofd's limit, and a quiet one."""
 
     BOUND = 0.03  # of a processor
     RATE = 0.03
-    WINDOW_CPU_SECONDS = 3  # of the programs: however little of the processors they get
-    PATIENCE = 300  # where they get little
+    WINDOW_CPU_SECONDS = 3  # CPU time of the programs, however long it takes
+    PATIENCE = 300  # for a busy machine
 
     def setUp(self):
         super().setUp()
@@ -207,7 +208,7 @@ class CpuMax(E2ETest):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def taken(self):
-        """What memprofd takes of a processor, over a window in which the programs do enough."""
+        """memprofd's share of a processor over a window in which the programs do enough work."""
         def read():
             return [time.monotonic(), self.cpu_seconds(self.memprofd.pid),
                     sum(self.cpu_seconds(target.pid) for target in self.noisy)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to record callstacks give the same answers."""
+"""All ways to capture callstacks give the same answers."""
 
 import unittest
 
@@ -12,7 +12,7 @@ RATE = 1e-3
 
 class Captures(E2ETest):
     def run_known(self, capture, folder=None):
-        """The program, the daemon, words allocated by site, and the sites as seen."""
+        """Program, daemon, allocated words by site, and the estimates."""
         target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--capture", capture, "--pid", target.pid, rate=RATE)
         self.sample_on_command(daemon, target)
@@ -23,7 +23,7 @@ class Captures(E2ETest):
 
     @staticmethod
     def stacks(daemon, target):
-        """Allocated bytes by stack, of the program's own sites."""
+        """Allocated bytes by callstack, only for the program's own sites."""
         said = daemon.ctl("report", "--pid", target.pid, "-o", "collapsed", "-s", "allocated").stdout
         rows = (line.rsplit(" ", 1) for line in said.splitlines() if ";" in line)
         return {stack: int(n) for stack, n in rows if stack.rsplit(";", 1)[-1].startswith("Known_alloc.site_")}
@@ -99,7 +99,7 @@ class Captures(E2ETest):
         seen = sum_sites(daemon.settled_sites(target.pid), "site_small")["allocated_bytes"]
         self.assert_estimate("site_small", seen - before, truth, RATE)
         drops = {d["reason"] for d in daemon.targets()[target.pid]["drops"]}
-        # A busy machine may lose some.
+        # A busy machine may lose some samples.
         busy = {"batch_ring_full", "lost_records", "unknown_sample"}
         self.assertLessEqual(drops - busy, {"session_end"})
 

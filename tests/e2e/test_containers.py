@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets in other mount, pid and user namespaces, and behind chroot."""
+"""Targets in other mount, pid and user namespaces, and in a chroot."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ class Container(E2ETest):
         return self.process(Contained(command, f"/app/{name}", *arguments))
 
     def check_sampled(self, daemon, target):
-        """Its sites are found, and are as large as they should be."""
+        """Its sites exist with the expected sizes."""
         self.sample_on_command(daemon, target)
         before = target.command("stat")["sites"]["site_small"]["allocated_words"]
         truth = target.command("go 4")["sites"]["site_small"]["allocated_words"] - before
@@ -71,7 +71,7 @@ class Container(E2ETest):
         target.exit()
 
     def test_a_snapshot(self):
-        """Of a program that has another number, another root and other users than memprofd."""
+        """Takes a snapshot of a program with another pid, root and user than memprofd."""
         target = self.contained(unshared(self.root), "busy_threads")
         before = files(self.root)
         daemon = self.daemon("--pid", target.pid, rate=self.RATE)
@@ -101,7 +101,7 @@ class Container(E2ETest):
         target.exit()
 
     def test_the_copy_is_small(self):
-        """It is written while a thread stands still, and stays in memory."""
+        """The copy is written during a pause, and stays in memory, so it is small."""
         target = self.contained(unshared(self.root))
         daemon = self.daemon("--pid", target.pid, rate=self.RATE)
         self.sample_on_command(daemon, target)
@@ -124,7 +124,7 @@ class Container(E2ETest):
         target.exit()
 
     def test_without_descriptors_for_the_copy(self):
-        """The first is for the copy, the second for the dynamic linker to open it."""
+        """Needs one descriptor for the copy and one for the dynamic linker."""
         target = self.contained(unshared(self.root), "busy_threads")
         before = resource.prlimit(target.pid, resource.RLIMIT_NOFILE)
         daemon = self.daemon(rate=self.RATE)
@@ -138,7 +138,7 @@ class Container(E2ETest):
         self.assertEqual(0, target.exit()["errors"])
 
     def test_mount_namespace_alone(self):
-        """The same root: the agent's own file is visible and is used."""
+        """With the same root, the agent's own file is visible and used."""
         target = self.process(Contained(["unshare", "--mount", "--fork", "--kill-child"], self.program("known_alloc")))
         daemon = self.daemon("--pid", target.pid, rate=self.RATE)
         self.check_sampled(daemon, target)
@@ -166,11 +166,11 @@ class Container(E2ETest):
         target.exit()
 
     def test_threads_under_load_and_daemons_that_die(self):
-        """Killed at any step, memprofd leaves the program at work; the next one attaches."""
+        """memprofd killed at any step leaves the program working; the next one attaches."""
         target = self.contained(unshared(self.root), "busy_threads")
         for seed in range(12):
             first = self.daemon("--pid", target.pid, rate=1e-3, wait=False)
-            time.sleep(random.Random(seed).uniform(0, 0.6))  # the fault, not a way of waiting
+            time.sleep(random.Random(seed).uniform(0, 0.6))  # the fault, not a wait
             first.stop(signal.SIGKILL)
             before = target.command("stat")["requests"]
             eventually(lambda: target.command("stat")["requests"] > before + 100, f"seed {seed}: it works on")
@@ -182,13 +182,13 @@ class Container(E2ETest):
 
 
 class ContainerOfOtherLibc(Container):
-    """OCaml 5.3 and the C library that belongs to it."""
+    """OCaml 5.3 with its own C library."""
 
     def program(self, name):
         return harness.TARGETS5 / name
 
     def test_an_upgrade_loads_another_copy(self):
-        """Not in OCaml 5: there the program is observed."""
+        """Not on OCaml 5, where the program is observed."""
         target = self.contained(unshared(self.root))
         daemon = self.daemon("--pid", target.pid, rate=self.RATE)
         self.check_sampled(daemon, target)

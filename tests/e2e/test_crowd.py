@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCaml 5 with more domains than the agent has buffers: all of them are sampled, and nothing is lost."""
+"""OCaml 5 with more domains than agent buffers: all domains are sampled, and nothing is lost."""
 
 import harness
 from harness import TARGETS5, E2ETest, eventually
 
-DOMAINS = 140  # and the main one
+DOMAINS = 140  # besides the main one
 BUFFERS = 128
-PATIENCE = 120  # seconds; each collection waits until all domains have had a processor
+PATIENCE = 120  # seconds; each collection waits for all domains
 
 
 class Crowd(E2ETest):
@@ -36,14 +36,14 @@ class Crowd(E2ETest):
             return harness.sum_sites(daemon.sites(target.pid), "site_kept")["live_bytes"]
         self.assertGreater(kept(), 0)
         target.command("drop", PATIENCE)
-        # Each domain tells of its own blocks, when it runs.
+        # Each domain reports its own blocks when it runs.
         eventually(lambda: target.command("go 1", PATIENCE) and kept() == 0, "nothing is live any longer",
                    timeout=PATIENCE)
 
     def assert_nothing_lost(self, daemon, target):
-        """The outer frames of a callstack are the walk's to find, whatever the agent does."""
+        """Nothing is lost. The walk finds the outer frames, so losses of frames are allowed."""
         drops = {drop["reason"]: drop["count"] for drop in daemon.targets()[target.pid]["drops"]}
-        # Deaths that the runtime of 5.3 tells of blocks that another domain may have promoted are counted.
+        # Deaths on 5.3 of blocks that another domain may have promoted are counted.
         self.assertEqual(set(), set(drops) - {"broken_stack", "callstack_moved", "uncertain_death"}, drops)
 
     def check(self, capture):
@@ -52,7 +52,7 @@ class Crowd(E2ETest):
         daemon = self.sampled(target, capture)
         target.command(f"spawn {DOMAINS - DOMAINS // 2}", PATIENCE)  # these inherit the main domain's profile
         self.assertGreater(target.command("go 1", PATIENCE)["domains"], BUFFERS)
-        # All; then few who meet in a buffer, if two do, again and again.
+        # First all domains; then few that repeatedly share a buffer.
         self.assert_estimate(daemon, target, "go 2000")
         self.assert_estimate(daemon, target, "few 200000")
         self.assert_all_dies(daemon, target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attached to and let go again and again: busy programs never notice."""
+"""Busy programs never notice repeated attaches and detaches."""
 
 import statistics
 import unittest
@@ -12,13 +12,13 @@ from injected_agent import altered_code
 from real_programs import Ocsigenserver, Wrk
 
 CYCLES = 200 if harness.MATRIX else 20
-SERVER_CYCLES = 200 if harness.MATRIX else 8  # its load takes all processors
+SERVER_CYCLES = 200 if harness.MATRIX else 8  # its load uses all processors
 FRESH = 25 if harness.MATRIX else 10
 
 
 class Cycles(E2ETest):
     def cycle(self, daemon, pid):
-        """Attaches, waits for samples, detaches; returns how long the target was stopped in all."""
+        """Attaches, waits for samples, detaches; returns the total pause of the target."""
         daemon.attach(pid)
         daemon.wait_state(pid, "sampling")
         harness.eventually(lambda: daemon.sites(pid), f"samples of pid {pid}")
@@ -38,14 +38,15 @@ class Cycles(E2ETest):
         self.tell_pauses(process.name(), pauses)
 
     def tell_pauses(self, what, pauses):
-        """How long depends on what else runs: make bench, section attach, measures it where nothing does."""
+        """Reports the pauses. They depend on other load; make bench measures them without (section
+        attach)."""
         told = f"{what}: stopped for {statistics.median(pauses) * 1e3:.2f} ms (median of {len(pauses)})"
         print(f"\n    {told}", flush=True)
 
 
 class BusyProgram(Cycles):
     def test_first_attach_to_fresh_programs(self):
-        """The agent is put in once a program; later attaches find it there."""
+        """The agent is injected once per program; later attaches find it."""
         daemon = self.daemon(rate=1e-4)
         pauses = []
         for _ in range(FRESH):
@@ -76,7 +77,7 @@ class BusyServer(Cycles):
 
 
 class SlowKernel(E2ETest):
-    """It takes long to be done with probes that are out of the program."""
+    """A kernel that takes long to remove probes."""
 
     def setUp(self):
         super().setUp()

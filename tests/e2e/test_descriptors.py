@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd without descriptors, threads or memory of the kernel's: it names the limit and the remedy, and goes on."""
+"""memprofd without descriptors, threads or kernel memory: it names limit and remedy, and
+continues."""
 
 import contextlib
 import os
@@ -20,7 +21,7 @@ from test_profiles import message_modules
 
 
 class Descriptors(E2ETest):
-    # More than an attach takes.
+    # More descriptors than an attach needs.
     MOST = 120
 
     @classmethod
@@ -36,7 +37,7 @@ class Descriptors(E2ETest):
         self.before = resource.prlimit(self.memprofd.pid, resource.RLIMIT_NOFILE)
 
     def leave(self, number):
-        """So many more may be opened; None: as before."""
+        """Leaves that many descriptors; None restores the limit."""
         if number is None:
             resource.prlimit(self.memprofd.pid, resource.RLIMIT_NOFILE, self.before)
         else:
@@ -47,7 +48,7 @@ class Descriptors(E2ETest):
         self.assertRegex(message, r"\bpid \d+\b", f"{number} descriptors left")
 
     def test_at_each_step_of_an_attach(self):
-        """The limit is reached ever later."""
+        """The limit is reached later each time."""
         api = Api(self.pb, self.memprofd)
         self.addCleanup(api.close)
         api.ListTargets()  # connected
@@ -81,7 +82,7 @@ class Descriptors(E2ETest):
         for _ in range(5):
             child = target.command("fork")["pid"]
             self.addCleanup(os.kill, child, signal.SIGKILL)
-            os.kill(child, signal.SIGSTOP)  # it stays when its parent ends
+            os.kill(child, signal.SIGSTOP)  # it stays after its parent ends
         target.send("exit")
         eventually(lambda: "4 more of its children were not followed" in self.memprofd.said(), "the others are counted")
         self.leave(None)
@@ -92,16 +93,17 @@ class Descriptors(E2ETest):
 
 
 class NoMemory(E2ETest):
-    CALLS = 12  # libbpf's first questions are among them
+    CALLS = 12  # includes libbpf's first checks of the kernel
 
     def test_what_the_kernel_once_had_no_memory_for_is_tried_again(self):
-        """libbpf keeps what it has found out about the kernel, which must not be found out then."""
+        """libbpf remembers what the kernel supports; it must not conclude that from a lack of
+        memory."""
         made = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
         target = self.target("busy_threads")
         for number in range(self.CALLS):
             daemon = self.daemon(rate=1e-3, env=made.environment)
             made.set("calls", made.NEVER - number)
-            with made.no_memory(made.NEVER):  # but for the call of that number
+            with made.no_memory(made.NEVER):  # except for that call
                 daemon.attach(target.pid, check=False)
             self.assertEqual(number + 1, made.get("failed"))
             daemon.ctl("detach", "--pid", target.pid, check=False)
@@ -112,9 +114,9 @@ class NoMemory(E2ETest):
 
 
 class NoThreads(E2ETest):
-    """As beyond a control group's pids.max (TasksMax=)."""
+    """As with a control group's pids.max (TasksMax=)."""
 
-    MOST = 6  # threads that one request may start
+    MOST = 6  # most threads that one request starts
 
     def setUp(self):
         super().setUp()
@@ -131,7 +133,8 @@ class NoThreads(E2ETest):
         return target
 
     def for_each_thread(self, request):
-        """The request, again and again, with one thread missing; it says why it failed. How often it did."""
+        """Repeats the request with one thread missing each time; it reports why it failed. Returns
+        the failures."""
         failed = 0
         for number in range(self.MOST):
             with self.faults.no_thread(number):
@@ -198,10 +201,10 @@ class NoThreads(E2ETest):
         daemon.wait_state(target.pid, "sampling")
 
     def test_values_over_http(self):
-        """Names of values are looked for by a thread of their own; none is missing for good."""
+        """A separate thread searches names of values; a missing thread loses none for good."""
         daemon = self.memprofd()
         target = self.sampled(daemon)
-        for number in range(12):  # more than look for names at the same time
+        for number in range(12):  # more than may search names at the same time
             failed = self.faults.get("threads_failed")
             with self.faults.no_thread(number % 3):
                 with contextlib.suppress(OSError):  # no thread for this connection
@@ -213,7 +216,8 @@ class NoThreads(E2ETest):
         self.assertEqual(0, target.exit()["errors"])
 
     def test_snapshots_that_are_kept(self):
-        """Each is counted by a thread of memprofd, which has types of the source looked for by another one."""
+        """memprofd counts each stored snapshot in one thread, and searches source types in
+        another."""
         kept = self.folder / "kept"
         kept.mkdir()
         daemon = self.memprofd("--snapshot.directory", kept)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The release of `make dist`, unpacked and installed in roots of Debian's releases, profiles a program there.
+"""The release of `make dist`, installed in roots of several Debian releases, profiles a program.
 
-Debian 12 and 13 always, 11 (glibc 2.31, refused) and forky in make test-dist.
+Debian 12 and 13 always; 11 (glibc 2.31, refused) and forky with make test-dist.
 """
 
 import os
@@ -19,7 +19,7 @@ import harness
 from containers import Contained, files
 from harness import BUILD, MATRIX, ROOT, E2ETest, Process, eventually, free_port, http_get, sum_sites
 
-BASES = {}  # suite: the folder that roots are copied from
+BASES = {}  # suite to folder that roots are copied from
 
 
 def base(suite):
@@ -33,7 +33,7 @@ def base(suite):
 
 
 class Root:
-    """A copy of a release of Debian in which commands run, with the machine's /proc, /sys and /dev."""
+    """A root of a Debian release in which commands run, with the machine's /proc, /sys and /dev."""
 
     ENTER = 'for name in proc sys dev; do mount --rbind "/$name" "$0/$name" || exit; done; exec chroot "$0" "$@"'
 
@@ -41,7 +41,7 @@ class Root:
         shutil.copytree(base(suite), path, symlinks=True)
         for name in ("sys", "run", "etc", "var/lib"):
             (path / name).mkdir(parents=True, exist_ok=True)
-        # The tests' programs of newer releases name libraries by where compile-with.sh has them.
+        # Test programs of newer releases find libraries where compile-with.sh installed them.
         compiled_with = path / str(base(suite).with_name(suite)).lstrip("/")
         compiled_with.parent.mkdir(parents=True, exist_ok=True)
         compiled_with.symlink_to("/")
@@ -76,7 +76,7 @@ class Dist(E2ETest):
         return root
 
     def certificates(self, folder):
-        """A certificate for localhost, as files, which is its own authority."""
+        """Files of a self-signed certificate for localhost."""
         folder.mkdir()
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
                         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
@@ -85,7 +85,7 @@ class Dist(E2ETest):
         return folder / "cert.pem"
 
     def start(self, root, *options):
-        """A memprofd with TLS on both of its ports, and with its state."""
+        """A memprofd with TLS on both ports, and with a state directory."""
         self.web, self.grpc = free_port(), free_port()
         tls = [f"--grpc.tls.{name}=/etc/tls/{file}.pem"
                for name, file in (("cert-file", "cert"), ("key-file", "key"), ("client-ca-file", "cert"))]
@@ -138,7 +138,7 @@ class Dist(E2ETest):
         self.assertEqual({"tmp/known_alloc"}, {path for path in left if not path.startswith(("var/lib/memprofd/", "tmp/a."))})
 
     def check_tls(self, certificate, pid):
-        """The page, metrics (with their own TLS) and gRPC (with OpenSSL's)."""
+        """Checks the page, metrics (with their own TLS) and gRPC (with OpenSSL)."""
         context = ssl.create_default_context(cafile=certificate)
         def get(path):
             with urllib.request.urlopen(f"https://localhost:{self.web}{path}", context=context, timeout=harness.TIMEOUT) as answer:
@@ -154,7 +154,7 @@ class Dist(E2ETest):
             self.assertEqual(b"\x08\x01", check(b"", timeout=harness.TIMEOUT))  # SERVING
 
     def check_heap(self, root, target):
-        """Its file is read by SQLite."""
+        """SQLite reads the file of a heap snapshot."""
         taking = self.process(Process(root.command(
             "/usr/local/bin/memprofctl", "--grpc.socket", "/run/memprofd.sock", "snapshot", "take", "--pid", target.pid,
             "--out", "/tmp/a.heap", "--max-pause", "10s")))
@@ -167,7 +167,7 @@ class Dist(E2ETest):
     def check_resumes(self, root, daemon, target):
         daemon.kill()
         again = self.start(root)
-        self.wait_sampled(root, target)  # nobody has attached to it anew
+        self.wait_sampled(root, target)  # without a new attach
         self.assertEqual(0, again.stop())
         target.exit()
 
@@ -178,7 +178,7 @@ class Dist(E2ETest):
         self.check_profiles("trixie", BUILD / "targets-trixie")
 
     def test_a_service_of_systemd(self):
-        """With a systemctl that writes down what it is told."""
+        """Uses a systemctl that records its arguments."""
         root = self.unpack("trixie")
         (root.path / "run/systemd/system").mkdir(parents=True)
         systemctl, log = root.path / "usr/bin/systemctl", root.path / "tmp/log"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofctl doctor says what it found about a program, and what to do about each problem."""
+"""memprofctl doctor reports its findings about a program, with a remedy for each problem."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCaml 5: what memprofd shows of blocks that several domains keep, let go of, or have let go of while they wait."""
+"""OCaml 5: counts of blocks that several domains keep, release, or release while they wait."""
 
 import unittest
 
@@ -8,7 +8,8 @@ from harness import TARGETS5, E2ETest, eventually
 
 BLOCKS = 40_000
 RATE = 1e-3
-# Of what is kept. Nothing on most runs; on some the samples of a collection or two, for a reason that is not known.
+# Allowed share of missing blocks. Usually zero; rarely the samples of a collection or two, for an
+# unknown reason.
 MISSING = 0.04
 
 
@@ -35,7 +36,7 @@ class DomainDeaths(E2ETest):
         return sum(site["allocated_bytes"] for site in sites), sum(site["live_bytes"] for site in sites)
 
     def settle(self, target):
-        """Each domain has called the callbacks of what has died, and of what was promoted."""
+        """Waits until each domain has run the callbacks of its deaths and promotions."""
         target.command("full")
         target.command("touch")
         target.command("churn")
@@ -79,7 +80,7 @@ class DomainDeaths(E2ETest):
         allocated, live = self.site(daemon, target, "site_dropped")
         self.assertGreater(allocated, 200 * BLOCKS / 4)
         self.assertEqual(0, live)
-        # What dies in the major heap afterwards is seen: entries that were mended are followed on.
+        # Later deaths in the major heap are seen: repaired entries continue to be followed.
         target.command("drop")
         self.settle(target)
         self.settle(target)
@@ -100,7 +101,7 @@ class DomainDeaths(E2ETest):
         if command:
             target.command(command)
         target.command("drop")
-        for _ in range(2):  # a collection tells what the one before has found
+        for _ in range(2):  # a collection reports the findings of the previous one
             target.command("full")
             target.command("churn")
         self.assertEqual(0, self.site(daemon, target, "site_kept")[1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCaml 5: every domain is sampled, those that come later too, and all of them are let go."""
+"""OCaml 5: every domain is sampled, including later ones, and all are detached."""
 
 import pathlib
 import random
@@ -13,14 +13,14 @@ from harness import TARGETS5, E2ETest, eventually
 CYCLES = 200 if harness.MATRIX else 10
 COLLECTIONS = 500 if harness.MATRIX else 12
 SAMPLES = 200_000 if harness.MATRIX else 80_000
-# Of the rate: fewer than what makes the first session too old.
+# Changes of the rate, fewer than make the first session too old.
 CHANGES = 14 if harness.MATRIX else 7
 FOLLOWED_SESSIONS = 16
-WORDS_OF_SAMPLE = 5  # what the runtime hands over to a callback, when it records no callstack
+WORDS_OF_SAMPLE = 5  # words that the runtime passes to a callback if it records no callstack
 
 
 def kept_profiles(pid):
-    """How many the agent in a program keeps."""
+    """Number of profiles that the agent in a program keeps."""
     maps = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
     begin, path = next((line[0].split("-")[0], line[5]) for line in maps
                        if len(line) > 5 and "libmemprof_agent" in line[5])
@@ -39,7 +39,7 @@ class Domains(E2ETest):
         return self.target("domains", "0", str(workers), str(idle), folder=TARGETS5)
 
     def calm_domains(self):
-        """Where it does not matter how much they do: the processors are left to others."""
+        """Domains that leave the processors to others, for tests that need no load."""
         target = self.domains()
         target.command("calm")
         return target
@@ -60,8 +60,8 @@ class Domains(E2ETest):
         return {name: site["allocated_words"] for name, site in target.command("stat")["sites"].items()}
 
     def test_collections_in_the_middle_of_callbacks(self):
-        """A sample that has waited for a collection may come without its callstack, which must not be read: a program
-        ended by a signal within a minute of this."""
+        """A sample that waited for a collection may come without its callstack, which must not be
+        read. That once crashed a program within a minute."""
         target = self.domains()
         daemon = self.sampled(target, rate=1e-2)
         for _ in range(COLLECTIONS):
@@ -73,7 +73,7 @@ class Domains(E2ETest):
     def test_estimates_are_what_all_domains_allocate(self):
         target = self.domains()
         daemon = self.sampled(target)
-        # Once all domains have joined: both are read while it runs, the program's own counts around ours.
+        # After all domains have joined: the program's count is read before and after ours.
         eventually(lambda: self.samples(daemon, target) > 15_000, "all domains are sampled")
         first = self.words(target)
         # What was under way to memprofd then has arrived.
@@ -94,7 +94,7 @@ class Domains(E2ETest):
         target.exit()
 
     def test_short_lived_domains_are_sampled(self):
-        """Only their counts grow: all others are asleep once they are told to stop."""
+        """Only their counts grow, because all others have been stopped and sleep."""
         target = self.target("domains", "0", "0", folder=TARGETS5)
         daemon = self.sampled(target)
         eventually(lambda: self.samples(daemon, target) > 5_000, "domains that came later are sampled")
@@ -114,7 +114,7 @@ class Domains(E2ETest):
         target.exit()
 
     def test_cycles(self):
-        """Attached to, slowed down and let go again and again: the program never notices."""
+        """Attach, rate changes and detach are repeated; the program never notices."""
         target = self.domains()
         daemon = self.daemon()
         rates = random.Random(5)
@@ -135,7 +135,7 @@ class Domains(E2ETest):
         daemon.wait_state(target.pid, "sampling")
 
     def assert_all_die(self, daemon, target, sites):
-        """What the program does not hold any longer is not live: each of its deaths was told."""
+        """Released blocks are not live: each of their deaths was reported."""
         def live():
             target.command("full")
             found = daemon.sites(target.pid)
@@ -146,7 +146,8 @@ class Domains(E2ETest):
         self.assertEqual((0, 0), (given_up, daemon.targets()[target.pid]["dropped_events"]))
 
     def test_blocks_are_followed_over_changes_of_the_rate(self):
-        """Of domains that have ended, while others go on; 1,204,000 words a time."""
+        """Blocks of domains that have ended are followed while others continue; 1,204,000 words per
+        round."""
         target = self.domains(idle=0)
         daemon = self.sampled(target)
         kept = lambda: harness.sum_sites(daemon.sites(target.pid), "site_kept")
@@ -158,7 +159,7 @@ class Domains(E2ETest):
             target.command("keep 1000")
             variance += words / rate
             exact = (i + 1) * words
-            # All have been told of once they are no longer unflushed.
+            # All are reported once none is unflushed.
             eventually(lambda: abs(kept()["live_bytes"] / 8 - exact) < 4 * variance ** 0.5,
                        f"{exact} words live at {rate:g}")
         total = kept()
@@ -169,7 +170,8 @@ class Domains(E2ETest):
         target.exit()
 
     def test_every_death_is_told_while_the_rate_changes(self):
-        """In the middle of a change too: domains are busy all the time, millions of blocks die."""
+        """Includes deaths in the middle of a change: domains are always busy, and millions of
+        blocks die."""
         target = self.domains(idle=0)
         daemon = self.sampled(target, rate=1e-2)
         for i in range(CHANGES):
@@ -181,7 +183,7 @@ class Domains(E2ETest):
         target.exit()
 
     def counted(self, daemon, target):
-        """Words that the program has allocated, by the runtime's books and by ours, at rest."""
+        """Words allocated at rest, by the runtime and by memprofd."""
         target.command("rest")
 
         def read():

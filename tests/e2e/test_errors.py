@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: one clear line, a documented exit code, the target unharmed."""
+"""Bad input gives one clear line and a documented exit code, and leaves the target unharmed."""
 
 import contextlib
 import errno
@@ -19,14 +19,14 @@ PF_KTHREAD = 0x200000  # in the flags of /proc/PID/stat
 
 
 def vanished_pid():
-    """A pid that was in use a moment ago and is not now."""
+    """A pid that has just ended."""
     child = subprocess.Popen(["true"])
     child.wait()
     return child.pid
 
 
 def kernel_thread():
-    """A pid; those of other pid namespaces than the first see none."""
+    """Pid of a kernel thread; only the first pid namespace shows one."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             if int(stat.read_text(errors="replace").rpartition(")")[2].split()[6]) & PF_KTHREAD:
@@ -56,7 +56,7 @@ def agent_with_a_dead_probe(folder):
 
 
 class DaemonStart(E2ETest):
-    """memprofd with an option or target that it cannot take."""
+    """memprofd with an invalid option or target."""
 
     def refused(self, *arguments, code, words=(), **options):
         daemon = self.daemon(*arguments, wait=False, **options)
@@ -160,7 +160,7 @@ class DaemonStart(E2ETest):
 
 
 class Attach(E2ETest):
-    """A running memprofd that profiles one program well while others are refused."""
+    """A running memprofd that profiles one program while it refuses others."""
 
     def setUp(self):
         super().setUp()
@@ -169,7 +169,7 @@ class Attach(E2ETest):
         self.memprofd.wait_state(self.bystander.pid, "sampling")
 
     def tearDown(self):
-        """The other target is sampled on, and none of its work went wrong."""
+        """The other target is still sampled and works correctly."""
         def samples():
             return self.memprofd.metrics().total("memprofd_samples_total",
                                                  pid=self.bystander.pid, event="alloc")
@@ -204,7 +204,7 @@ class Attach(E2ETest):
         self.assert_one_line(done.stderr, child.pid)
 
     def test_32_bit(self):
-        """On a kernel that runs such programs; Discover.ThirtyTwoBit takes the file alone."""
+        """On a kernel that runs 32-bit programs; Discover.ThirtyTwoBit needs only the file."""
         try:
             target = self.process(Process([harness.BUILD / "targets/tiny32"]))
         except OSError as error:

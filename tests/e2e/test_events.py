@@ -39,7 +39,7 @@ class Stream:
                 self.messages.append(message)
                 self.reading.wait()
         except grpc.RpcError:
-            pass  # code() tells
+            pass  # code() returns the status
         self.ended.set()
 
     def pause(self):
@@ -69,7 +69,7 @@ class Stream:
         return self.messages[-1].cursor
 
     def site(self, callstack_id):
-        """Where the function and line of a callstack are found."""
+        """Function and line of a callstack."""
         for message in list(self.messages):
             for callstack in message.callstacks:
                 if callstack.id == callstack_id:
@@ -78,7 +78,7 @@ class Stream:
 
 
 def essence(event):
-    """What two streams say alike of an event; each has its own idea of Unix time."""
+    """Fields of an event that are equal in two streams; each has its own Unix time."""
     return (event.kind, event.block, event.size_words, event.n_samples, event.source, event.thread,
             event.callstack_id, event.lifetime_seconds)
 
@@ -91,7 +91,7 @@ class EventStream(E2ETest):
         make_messages(cls)
 
     def attached(self, rate=RATE, *options):
-        """A sampled known_alloc of which everything that has happened is counted."""
+        """A sampled known_alloc whose events have all been counted."""
         self.known = self.target("known_alloc")
         self.memprofd = self.daemon("--pid", self.known.pid, *options, rate=rate)
         self.sample_on_command(self.memprofd, self.known)
@@ -104,7 +104,7 @@ class EventStream(E2ETest):
         return Stream(self.pb, self.channel, request)
 
     def counts(self):
-        """The daemon's own: allocations, promotions, deallocations."""
+        """The daemon's counts: allocations, promotions, deallocations."""
         list_targets = self.channel.unary_unary(
             "/memprof.v1.Profiler/ListTargets",
             request_serializer=self.pb.ListTargetsRequest.SerializeToString,
@@ -117,7 +117,7 @@ class EventStream(E2ETest):
         return harness.settled(self.counts, "the daemon's counts", quiet=0.7)
 
     def work(self, rounds=2):
-        """Makes events of every kind; the daemon's counts of them."""
+        """Makes events of every kind; returns the daemon's counts of them."""
         before = self.settled_counts()
         self.known.command(f"go {rounds}", timeout=120)
         for command in ("full", "drop", "full", "full"):
@@ -235,7 +235,7 @@ class EventStream(E2ETest):
         slow = self.stream()
         slow.pause()
         promotions = self.stream(kinds=[self.pb.EVENT_KIND_PROMOTE])
-        # More than the log holds, which is 262,144 events; in parts that the rings hold.
+        # More than the log's 262,144 events, in parts that fit the rings.
         counts = [sum(parts) for parts in zip(*(self.work(1) for _ in range(4)))]
         self.assertGreater(sum(counts[:3]), 350_000)
         eventually(lambda: promotions.size() >= counts[1], "the other reader's events arrive")

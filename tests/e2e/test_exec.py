@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that become other programs while memprofd attaches to them."""
+"""Programs that exec while memprofd attaches."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ class ExecDuringAttach(E2ETest):
         return thread
 
     def exec_after(self, daemon, seconds):
-        """Attaches, and has the program exec that long after the beginning of the attach."""
+        """Attaches, and makes the program exec that long after the attach began."""
         target = self.target("execer")
         attach = self.attach_in_background(daemon, target.pid)
         time.sleep(seconds)

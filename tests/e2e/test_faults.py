@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Death of either side at random moments, and targets that change under way.
+"""Either side dies at random moments, and targets change during an operation.
 
-Each random moment comes from a seed that is shown when the test fails. A random
-delay is the fault that is injected here, never a way of waiting for something.
+Each random moment comes from a seed that is shown when the test fails. A random delay is an
+injected fault, never a wait.
 """
 
 import random
@@ -15,12 +15,12 @@ from harness import E2ETest, eventually, proc_status, sum_sites
 
 SEEDS = range(8)
 KILLS = range(50) if harness.MATRIX else SEEDS
-LONGEST = 0.6  # seconds; attaching takes a few tenths, so both before and after are met
+LONGEST = 0.6  # seconds; an attach takes some tenths, so moments before and after it occur
 
 
 class DaemonDies(E2ETest):
     def check_unharmed(self, target):
-        """Runs, is neither stopped nor traced, and answers."""
+        """The target runs, is neither stopped nor traced, and answers."""
         self.assertEqual("0", proc_status(target.pid, "TracerPid"))
         self.assertNotIn(proc_status(target.pid, "State")[0], "tTZX")
         self.assert_works_on(target)
@@ -81,7 +81,7 @@ class TargetDies(E2ETest):
         self.assertEqual(0, self.bystander.command("stat")["errors"])
 
     def attach_in_background(self, pid):
-        """memprofctl attach, whose answer nobody waits for yet."""
+        """Starts memprofctl attach without waiting for its answer."""
         return self.process(harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", self.memprofd.socket,
              "attach", "--pid", str(pid)]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiling changes nothing about the target's garbage collection while the kernel captures."""
+"""Kernel capture does not change the target's garbage collection."""
 
 import unittest
 

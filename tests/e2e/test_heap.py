@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the walk of a heap finds is what the program itself has there, to the last block; and a copy of a
-program holds that, and is nothing that the program notices, whoever dies when."""
+"""The walk of a heap finds exactly the program's blocks; a copy holds the same, and the program
+never notices the copy, even if one of the processes dies."""
 
 import json
 import os
@@ -15,11 +15,11 @@ import harness
 from harness import TARGETS, TARGETS5, E2ETest, Process, children, eventually, proc_status
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
-# The slices of OCaml 5.5 sweep what they have marked: at times there is no garbage.
+# OCaml 5.5's slices sweep what they have marked, so that at times there is no garbage.
 SWEPT_AT_ONCE = harness.BUILD / "targets-experimental"
 WALK = harness.BUILD / "tests" / "heap_walk"
 COPY = harness.BUILD / "tests" / "heap_copy"
-# What heap_shapes keeps: (tag, fields) and how many.
+# Blocks that heap_shapes keeps: (tag, fields) and count.
 KEPT = {(33, 3): 1_000, (34, 40): 500, (35, 100): 300, (36, 300): 50, (37, 100_000): 3, (38, 5): 100}
 YOUNG = (38, 5)
 OLD = {key: blocks for key, blocks in KEPT.items() if key != YOUNG}
@@ -28,8 +28,8 @@ STEPS = 100 if harness.MATRIX else 5
 AGENT = harness.BUILD / "libmemprof_agent.so"
 COPIES = 200 if harness.MATRIX else 10
 KILLS = 50 if harness.MATRIX else 8
-LONGEST = 1.2  # seconds that a copy takes, most of them before the program is touched
-# All signals but those that cannot be blocked, and the one at which it stands.
+LONGEST = 1.2  # seconds that a copy takes, mostly before it touches the program
+# All signals but those that cannot be blocked, and SIGTRAP, at which it stops.
 BLOCKED = ~sum(1 << (number - 1) for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTRAP)) & (1 << 64) - 1
 
 
@@ -45,7 +45,8 @@ def walk(target, *states):
 
 class HeapWalk(E2ETest):
     def ask(self, target, command):
-        """The program's own numbers, the lines of its own walk by tag and size, and what ours finds."""
+        """The program's numbers, the lines of its own walk by tag and size, and the results of
+        ours."""
         path = self.folder / "own"
         told = target.command(f"{command} {path}")
         own = [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
@@ -56,7 +57,7 @@ class HeapWalk(E2ETest):
         self.assertEqual(1, found["rows"][252, 250_001], "the long string")
 
     def check_own_walk(self, own, found):
-        """All that the program's own walk has seen, and little more: its minor heap."""
+        """The walk finds all blocks of the program's own walk, and little more: its minor heap."""
         rows = found["rows"]
         missing = {key: (blocks, rows.get(key, 0)) for key, blocks in own.items() if rows.get(key, 0) < blocks}
         self.assertEqual({}, missing)
@@ -98,7 +99,7 @@ class HeapWalk(E2ETest):
         self.assertGreater(dead, 1_000, "there was something to tell apart")
 
     def test_collector_at_work_in_ocaml5(self):
-        """The runtime's own counts, which the walk is checked against, hold at any moment."""
+        """The runtime's counts match the walk at any moment."""
         target = self.target("heap_shapes", folder=TARGETS5)
         dead = 0
         for _ in range(STEPS):
@@ -120,7 +121,7 @@ class HeapWalk(E2ETest):
                 self.assertEqual((1980, 20), (found["rows"][tag, 7], found["rows"][tag, 500]))
 
     def test_what_an_ended_domain_has_left(self):
-        """Nobody has taken it over yet: its blocks are in the lists of the process."""
+        """No domain has adopted its blocks yet: they are in the lists of the process."""
         target = self.target("heap_domains", folder=TARGETS5)
         target.command("stat")
         found = walk(target, *target.command("end")["states"])
@@ -136,7 +137,7 @@ class HeapWalk(E2ETest):
 
 
 def is_gone(pid):
-    """Ended, if not collected."""
+    """True if it has ended, even if it is a zombie."""
     try:
         return proc_status(pid, "State")[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -144,7 +145,7 @@ def is_gone(pid):
 
 
 def undisturbed_output():
-    """Of busy_threads, whatever compiled it."""
+    """Output of busy_threads, the same for all compilers."""
     return harness.undisturbed_output(("busy_threads",), TARGETS4)
 
 
@@ -163,7 +164,7 @@ class HeapCopy(E2ETest):
         return answer
 
     def held(self, target):
-        """Who holds a copy of it, and the copy's number."""
+        """The process that holds a copy of it, and the copy's number."""
         copier = self.copy(target, "hold")
         word, pid = copier.read_line().split()
         self.assertEqual("held", word)
@@ -197,7 +198,7 @@ class Contents(HeapCopy):
         harness.NOTES.append(f"{COPIES} copies")
 
     def test_it_holds_what_the_program_holds(self):
-        """While the program allocates, drops and collects."""
+        """Takes copies while the program allocates, drops and collects."""
         target = self.program("heap_shapes")
         own = self.folder / "own"
         for _ in range(3):
@@ -225,7 +226,7 @@ class Contents5(Contents):
 
 
 class Domains(HeapCopy):
-    """OCaml 5: several that run at once."""
+    """OCaml 5 with several domains that run at once."""
 
     programs = TARGETS5
 
@@ -255,7 +256,7 @@ class Domains(HeapCopy):
                 self.assertGreater(answer["roots"]["stack"], 30, "of all domains")
                 self.assertGreater(answer["roots"]["thread"], 7)
                 copies += 1
-            else:  # the processors have too much to do
+            else:  # the machine is too busy
                 self.assertIn("could not be stopped together", self.refusal(copier))
                 refused += 1
                 self.assertLessEqual(refused, COPIES // 5)
@@ -264,7 +265,7 @@ class Domains(HeapCopy):
         harness.NOTES.append(f"{COPIES} copies")
 
     def test_the_borrowed_thread_ends(self):
-        """It may be of a domain that lives as long as one computation."""
+        """The thread may belong to a domain that lives for one computation."""
         target = self.program("heap_domains")
         copier = self.copy(target, "hold")
         while not children(target.pid):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened when: ranges of a target's history, against what it really did.
+"""Ranges of a target's history match what it did.
 
-The program works in phases on command. Between two phases it stands still until
-a window of the history has ended, so that a phase is a range to the nanosecond.
+The program works in phases on command. Between two phases it rests until a window of the history
+has ended, so that a phase is a range to the nanosecond.
 """
 
 import json
@@ -33,7 +33,7 @@ LIMIT_OF_A_TEST = 60.0
 
 
 class Phases:
-    """A known_alloc under a daemon, and the moments between what it was told to do."""
+    """A known_alloc under a daemon, and the moments between its commands."""
 
     def __init__(self, pb, daemon, program):
         self.daemon, self.program, self.pid = daemon, program, program.pid
@@ -59,7 +59,7 @@ class Phases:
         return self.api.GetHistory(selection=self.pb.Selection(pid=self.pid, **fields), points=points)
 
     def record(self, path):
-        """Records a trace until it is interrupted."""
+        """Records a trace until interrupted."""
         recording = harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", self.daemon.socket, "record", "--pid", self.pid,
              "--out", path], stdin=subprocess.DEVNULL)
@@ -67,24 +67,24 @@ class Phases:
         return recording
 
     def moment(self):
-        """A limit of windows at which nothing happens, and before which all is counted."""
+        """A limit of windows at which the program rests and all earlier events are counted."""
         harness.settled(self.counts, "the daemon's counts", quiet=0.5)
         quiet_ns = self.api.ListSites(pid=self.pid, limit=1).time_unix_ns
 
         def limit_after():
-            ended = list(self.history().points)[:-1]  # the last one goes on
+            ended = list(self.history().points)[:-1]  # the last one is still running
             return [p.time_unix_ns for p in ended if p.time_unix_ns > quiet_ns]
         return eventually(limit_after, "a window ends")[0]
 
     def timed(self, *commands):
-        """Does as told; returns how many seconds that took."""
+        """Sends the commands; returns their duration in seconds."""
         begun = time.monotonic()
         for command in commands:
             self.program.command(command, timeout=120)
         return time.monotonic() - begun
 
     def run(self, *commands):
-        """Does as told; returns the moment after."""
+        """Sends the commands; returns the moment afterwards."""
         self.timed(*commands)
         return self.moment()
 
@@ -101,7 +101,7 @@ class Phases:
 
 
 def variance_words2(name, words, rate):
-    """How uncertain the words of a site are: those of large blocks by their size."""
+    """Variance of a site's words; large blocks count by their size."""
     if name != "site_major":
         return words / rate
     missed = (1 - rate) ** MAJOR_BLOCK_WORDS
@@ -109,7 +109,7 @@ def variance_words2(name, words, rate):
 
 
 def seconds(time_ns):
-    """As the command line takes it, exact to a microsecond."""
+    """The time in seconds for the command line, exact to a microsecond."""
     return f"@{time_ns // SECOND}.{time_ns % SECOND:09d}"
 
 
@@ -136,7 +136,7 @@ class HistoryTest(E2ETest):
 
 
 class Ranges(HistoryTest):
-    """Reads only: one run of one program for all tests."""
+    """Read-only tests that share one run of one program."""
 
     @classmethod
     def setUpClass(cls):
@@ -154,9 +154,10 @@ class Ranges(HistoryTest):
         kept_since = time.monotonic()
         cls.one = cls.phase.moment()
         cls.same = cls.phase.run("full")
-        # Lifetimes tell what is new, and they are known to a window: nothing happens in this one.
+        # Lifetimes show which blocks are new; they are exact to a window, so this window stays
+        # idle.
         cls.phase.moment()
-        # What is kept meanwhile lives longer than what three rounds replace.
+        # Kept blocks live longer than those that three rounds replace.
         eventually(lambda: time.monotonic() - kept_since > 12 * round_took, "they have lived long")
         cls.brief_seconds = max(1, 2 ** math.ceil(math.log2(cls.phase.timed("go 3", "full", "full"))))
         cls.three = cls.phase.moment()
@@ -198,7 +199,7 @@ class Ranges(HistoryTest):
                             (self.three, LIVE_WORDS), (self.dropped, 0), (0, 0)):
             with self.subTest(words=words):
                 self.assert_live(self.phase.sites(0, time), words)
-        # What is live at the end does not depend on where the range begins.
+        # Live memory at the end does not depend on the begin of the range.
         self.assertEqual(self.phase.sites(0, self.three)["site_live"].live,
                          self.phase.sites(self.same, self.three)["site_live"].live)
 
@@ -240,7 +241,7 @@ class Ranges(HistoryTest):
     # ------------------------------------------------------------ the peak
 
     def assert_kept_or_replaced(self, live_bytes):
-        """The highest may be met in the middle of a round, when what is replaced is not collected yet."""
+        """The maximum may occur within a round, while replaced blocks are not collected yet."""
         self.assert_estimate("site_live", min(live_bytes, 8 * LIVE_WORDS), LIVE_WORDS, RATE)
         self.assert_estimate("site_live, twice", max(live_bytes, 16 * LIVE_WORDS), 2 * LIVE_WORDS, RATE)
 
@@ -287,7 +288,7 @@ class Ranges(HistoryTest):
                 self.assertEqual(site.lifetime.samples, dead[name].lifetime.samples)
 
     def test_lifetimes(self):
-        """Of what site_live lost in three rounds a third had lived for seconds."""
+        """A third of the blocks that site_live lost in three rounds lived for seconds."""
         span = (self.same, self.three)
         old = self.phase.sites(*span, fate=self.pb.FATE_DEAD, min_lifetime_seconds=self.brief_seconds)
         self.assert_estimate("lived long", old["site_live"].died_old.bytes, LIVE_WORDS, RATE)
@@ -297,7 +298,7 @@ class Ranges(HistoryTest):
         self.assertEqual(0, old["site_small"].allocated.samples)
         never = self.phase.sites(*span, min_lifetime_seconds=3600)
         self.assertEqual([0] * len(ROUND_WORDS), [site.allocated.samples for site in never.values()])
-        # Survivors: of the first round, seen when a collection later is over.
+        # Survivors of the first round, after the next collection.
         survived = self.phase.sites(0, self.same, fate=self.pb.FATE_ALIVE, min_lifetime_seconds=0.5)
         self.assert_estimate("survived", survived["site_live"].live.bytes, LIVE_WORDS, RATE)
         lived_long = self.ctl_json("sites", *self.between(*span), "--fate", "dead", "--min-lifetime",
@@ -308,7 +309,7 @@ class Ranges(HistoryTest):
     # ------------------------------------------------------------ differences
 
     def diff(self, base, other, *options):
-        """Changes by function name, and the answer."""
+        """Changes by function name, and the whole answer."""
         done = self.memprofd.ctl("diff", base, other, "-g", "function", "-o", "json", *options)
         answer = json.loads(done.stdout)
         named = {}
@@ -318,7 +319,7 @@ class Ranges(HistoryTest):
         return named, answer
 
     def assert_changes(self, changes, rounds):
-        """rounds: other minus base; the standard error is of both sides together."""
+        """rounds: other minus base; the standard error includes both sides."""
         for name, words in ROUND_WORDS.items():
             change = changes[name]
             self.assertAlmostEqual(change["other"]["allocated"]["bytes"] - change["base"]["allocated"]["bytes"],
@@ -430,7 +431,7 @@ class Ranges(HistoryTest):
 class Changes(HistoryTest):
     def test_a_change_of_the_rate_keeps_estimates_right(self):
         phase = self.phases(rate=1e-4)
-        self.assertEqual(RATE, self.daemon_rate(phase))  # attach() asked for it
+        self.assertEqual(RATE, self.daemon_rate(phase))  # attach() requested it
         start = phase.moment()
         first = phase.run("go 2", "full")
         self.memprofd_rate(phase, 4e-3)
@@ -442,10 +443,10 @@ class Changes(HistoryTest):
             error = math.sqrt(sum(2 * variance_words2(name, words, rate) for rate in (RATE, 4e-3))) * 8
             self.assertLessEqual(abs(whole[name].allocated.bytes - 4 * words * 8), 4 * error, name)
             self.assertAlmostEqual(1, whole[name].allocated.bytes_stderr / error, delta=0.1)
-        # Blocks sampled at the old rate are not followed any more, but they were live.
+        # Blocks sampled at the old rate are no longer followed, but they were live.
         self.assert_live(phase.sites(0, first), LIVE_WORDS, RATE)
         self.assert_live(phase.sites(0, second), LIVE_WORDS, 4e-3)
-        # They were born in the range all the same, and given up on purpose.
+        # They were born in the range nevertheless, and were dropped deliberately.
         fresh = phase.sites(start, second, allocated_in_range=True)
         for name in ROUND_WORDS:
             self.assertAlmostEqual(whole[name].allocated.bytes, fresh[name].allocated.bytes, delta=1e-3)
@@ -515,7 +516,7 @@ class Memory(HistoryTest):
             largest = max(largest, daemon.metrics().value("memprofd_history_bytes"))
             history = api.GetHistory(selection=self.pb.Selection(pid=program.pid), points=1_000)
             attached = api.ListTargets().targets[0].attached_unix_ns
-            # Windows are given up; all counts since the attach are still there.
+            # Windows are dropped, but all counts since the attach remain.
             return history.oldest_unix_ns > attached + 5 * SECOND
         eventually(shed, "the oldest windows go", timeout=LIMIT_OF_A_TEST)
         self.assertGreater(largest, MEMORY_LIMIT / 4)
@@ -528,18 +529,19 @@ class Memory(HistoryTest):
 
 class WindowsHoldTheirOwn(HistoryTest):
     def test_at_each_limit_all_is_counted_that_had_happened(self):
-        """Each word is sampled, and the program neither waits for a window to end nor falls silent."""
+        """Each word is sampled, and the program neither waits for the end of a window nor becomes
+        idle."""
         program = self.target("bursts")
         daemon = self.daemon("--pid", program.pid, rate=1)
         self.sample_on_command(daemon, program)
         before = program.command("burst 0")["words"]
-        told = [(0, 0, before)]  # when it was told, when it had answered, words by then
+        told = [(0, 0, before)]  # time of the command, time of its answer, words until then
         while len(told) < 150:
             sent = time.time_ns()
             words = program.command(f"burst {len(told) % 7 + 1}")["words"]
             told.append((sent, time.time_ns(), words))
             if len(told) % 3 == 0:
-                program.command("minor")  # the agent hands over a batch, and holds what comes next
+                program.command("minor")  # the agent flushes a batch and keeps what follows
             time.sleep(0.04)
         api = Api(self.pb, daemon)
         self.addCleanup(api.close)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control of a real memprofd over HTTP, and traces of real programs over it."""
+"""HTTP controls a real memprofd and records traces of real programs."""
 
 import base64
 import http.client
@@ -12,7 +12,7 @@ import harness
 from api import ask, post
 from harness import E2ETest, eventually, memprofctl
 
-# The hash of "s3cret".
+# Hash of "s3cret".
 WEB_CONFIG = "basic_auth_users:\n  alice: $2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG\n"
 ALICE = {"Authorization": "Basic " + base64.b64encode(b"alice:s3cret").decode()}
 RECORDINGS_AT_ONCE = 10  # of one address over HTTP, of 16 (daemon/util/user_slots.h)
@@ -52,14 +52,14 @@ class HttpControl(E2ETest):
         self.assertTrue(target.running())
 
     def test_who_was_detached_can_be_attached_to_at_once(self):
-        """Also at any moment of the look at the program, which then lets go of it first."""
+        """Also during an inspection of the program, which is detached first."""
         target = self.target("steady")
         daemon = self.daemon("--web.enable-control", rate=1e-4)
         for moment in range(0, 120, 6):
             attach = threading.Thread(target=post, args=(daemon, "attach"), kwargs={"pid": target.pid})
             attach.start()
             time.sleep(moment / 1000)
-            post(daemon, "detach", pid=target.pid)  # may come before the other
+            post(daemon, "detach", pid=target.pid)  # may arrive before the other
             with self.subTest(milliseconds=moment):
                 status, text = post(daemon, "attach", pid=target.pid)
                 attach.join()
@@ -157,7 +157,7 @@ class HttpTrace(E2ETest):
             response.close()
             connection.close()
         def room():
-            self.known.command("go 1", timeout=120)  # it is seen when there is something to send
+            self.known.command("go 1", timeout=120)  # it is visible once there is data to send
             connection, response = self.begin(600)
             response.close()
             connection.close()
@@ -165,7 +165,7 @@ class HttpTrace(E2ETest):
         eventually(room, "there is room for another recording", timeout=120)
 
     def test_memprofd_stops_while_it_records(self):
-        """The client has a whole answer then."""
+        """The client then has a complete answer."""
         self.attached()
         _, response = self.begin(600)
         self.known.command("go 1", timeout=120)

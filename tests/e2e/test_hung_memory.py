@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target whose memory does not answer: a page of a file whose file system hangs.
+"""A target whose memory does not answer, because a page belongs to a file on a hung file system.
 
-Everything but that target goes on, and memprofd can end, however it is ended.
+Everything but that target continues, and memprofd can end in any way.
 """
 
 import os
@@ -18,7 +18,7 @@ RATE = 1e-3
 
 
 def session_of(pid):
-    """Processes of the session that pid began; each as (pid, state)."""
+    """Processes of the session that pid began, as (pid, state)."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -49,7 +49,7 @@ class HungMemory(E2ETest):
         self.file_system = self.mount()
 
     def mount(self):
-        """Started last: its end, which is the first, frees all that waits for it."""
+        """Started last, because clean-up ends it first, which frees all that waits for it."""
         folder, contents = self.folder / "mount", self.folder / "contents"
         folder.mkdir()
         address = int(pathlib.Path(f"{self.order}.address").read_text())
@@ -61,7 +61,7 @@ class HungMemory(E2ETest):
         return server
 
     def hang(self):
-        """Until memprofd has been asking the file system for the page."""
+        """Waits until memprofd reads the page from the hung file system."""
         part = self.folder / "order.part"
         part.write_text(str(self.folder / "mount/page"))
         part.rename(self.order)
@@ -72,7 +72,7 @@ class HungMemory(E2ETest):
         return [pid for pid, state in session_of(self.memprofd.pid) if state == "D"]
 
     def assert_fresh(self):
-        """What the other target does now is in the answers."""
+        """The answers show the present work of the other target."""
         before = harness.sum_sites(self.memprofd.sites(self.other.pid), "site_small")["samples"]
         self.other.command("go 1")
         eventually(lambda: harness.sum_sites(self.memprofd.sites(self.other.pid), "site_small")["samples"] > before,
@@ -88,7 +88,8 @@ class HungMemory(E2ETest):
         self.assert_fresh()
 
     def assert_little_is_left(self):
-        """At most what stands in the kernel, which holds nothing of memprofd's but its socket."""
+        """Only processes stuck in the kernel remain, and they hold nothing of memprofd's but its
+        socket."""
         def only_the_reader():
             left = [(pid, state) for pid, state in session_of(self.memprofd.pid)]
             return all(state == "D" for _, state in left) and len(left) == 1 and left

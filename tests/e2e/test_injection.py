@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent on its way into programs that do not make it easy, or mean harm."""
+"""Injection of the agent into programs that are difficult or malicious."""
 
 import ctypes
 import os
@@ -16,14 +16,14 @@ from containers import Contained, make_root
 from harness import E2ETest, eventually, proc_status
 from stepping import SteppedDaemon
 
-# Who has no rights but those that everybody has.
+# Runs a command without privileges.
 NOBODY = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--no-new-privs"]
 OWN_NAMESPACES = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
 class FilesOfOthers(E2ETest):
-    """A program that does not see the agent's file gets a copy in memory. memprofd writes, as root,
-    to that and to nothing else that the program calls so."""
+    """A program that does not see the agent's file gets a copy in memory. As root, memprofd writes
+    only to that copy, not to other files of that name."""
 
     def setUp(self):
         super().setUp()
@@ -32,7 +32,7 @@ class FilesOfOthers(E2ETest):
         shutil.chown(self.root, 1000, 1000)
 
     def holder(self, file):
-        """A program of uid 1000 with an O_PATH descriptor of that file under the copy's name."""
+        """A program of uid 1000 with an O_PATH descriptor of the file under the copy's name."""
         command = [*NOBODY, *OWN_NAMESPACES, "/usr/bin/python3", harness.ROOT / "tests/kit/named_descriptor.py",
                    self.root, file]
         target = self.process(Contained(command, "/app/known_alloc"))
@@ -60,7 +60,7 @@ class FilesOfOthers(E2ETest):
         self.check_left_alone(pipe)
 
     def test_a_disk(self):
-        """A block device that stands for a disk; its size is 0 for who asks stat()."""
+        """A block device stands for a disk; stat() reports size 0."""
         image = self.folder / "image"
         image.write_bytes(b"\xa5" * (16 << 20))
         device = self.loop_device(image)
@@ -84,18 +84,18 @@ def threads(pid):
 
 
 def has_pending(pid, number):
-    """Whether that signal waits in the process or in any of its threads."""
+    """True if the signal is pending in the process or one of its threads."""
     masks = [proc_status(pid, "ShdPnd")] + [proc_status(f"{pid}/task/{tid}", "SigPnd") for tid in threads(pid)]
     return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
 
 class SignalsOfOthers(E2ETest):
-    """SIGURG is anybody's: of sockets, of runtimes, of who likes to send it."""
+    """SIGURG may come from sockets, runtimes, or any sender."""
 
     ROUNDS = 20 if harness.MATRIX else 6
 
     def flood(self, pid, stop):
-        """Each thread gets it again and again, as from a runtime that preempts its threads."""
+        """Sends it to each thread repeatedly, like a runtime that preempts its threads."""
         while not stop.is_set():
             for tid in threads(pid) if os.path.exists(f"/proc/{pid}/task") else ():
                 libc.syscall(SYS_TGKILL, pid, tid, signal.SIGURG)
@@ -122,21 +122,21 @@ class SignalsOfOthers(E2ETest):
     PTRACE_CONT, PTRACE_SETREGS = 7, 13
 
     def calls(self, daemon, pid, *names):
-        """Each of these calls of an attach to that process, held."""
+        """Yields each of these calls of an attach to the process while it is held."""
         daemon.stop_at(1, *names)
         attach = self.process(daemon.attach_in_background(pid))
         while True:
             call = daemon.held(timeout=0.5)
             if call is not None:
                 yield call
-                daemon.stop_at(1, *names)  # none slips through between
+                daemon.stop_at(1, *names)  # no call slips through in between
                 daemon.go()
             elif not attach.running() and daemon.state(pid) != "waiting":
                 break
         daemon.off()
 
     def test_it_comes_when_dlopen_begins(self):
-        """It is the first thing that the borrowed thread gets on its way into dlopen."""
+        """It is the first signal that the borrowed thread gets on its way into dlopen."""
         target, expected = self.busy_target()
         daemon = self.process(SteppedDaemon(self.folder))
         sent, previous = 0, None
@@ -154,7 +154,7 @@ class Mappings(E2ETest):
     ASKS_FOR_MAPPINGS = 3  # MemoryRequest::kMaps, daemon/discover/memory/memory_server.h
 
     def asked(self, tid, message):
-        """What a message to a target's memory process asks for; None when it is another message."""
+        """The request in a message to a target's memory process; None for other messages."""
         with open(f"/proc/{tid}/mem", "rb") as memory:
             def words(address, form):
                 memory.seek(address)
@@ -166,7 +166,7 @@ class Mappings(E2ETest):
             return words(begin, "QQII")[3] if size == 24 else None
 
     def test_they_are_not_read_while_a_thread_stands_still(self):
-        """There may be ten thousands of them."""
+        """There may be tens of thousands of mappings."""
         target = self.target("busy_threads")
         daemon = self.process(SteppedDaemon(self.folder))
         daemon.stop_at(1, "sendmsg")
@@ -181,7 +181,7 @@ class Mappings(E2ETest):
                 states = [proc_status(f"{target.pid}/task/{tid}", "State")[0] for tid in threads(target.pid)]
                 running += "t" not in states
                 stopped += "t" in states
-            daemon.stop_at(1, "sendmsg")  # none slips through between
+            daemon.stop_at(1, "sendmsg")  # no call slips through in between
             daemon.go()
         daemon.off()
         daemon.wait_state(target.pid, "sampling")
@@ -203,7 +203,7 @@ class BlockedSignal(E2ETest):
         self.works(target)
 
     def test_no_thread_can_be_borrowed(self):
-        """The reason is said, and nothing is left behind; once it can be, it is."""
+        """memprofd reports the reason and leaves nothing behind; later the attach succeeds."""
         target = self.target("masks", "0")
         daemon = self.daemon("--pid", target.pid, rate=1e-4)
         eventually(lambda: "SIGURG" in daemon.targets()[target.pid]["message"], "the reason is told")
@@ -217,7 +217,7 @@ class BlockedSignal(E2ETest):
 
 
 class Waiting(E2ETest):
-    """While nobody passes the safe point, the program belongs to whoever else wants it."""
+    """While no thread passes the safe point, other tracers can use the program."""
 
     PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 
@@ -241,7 +241,7 @@ class Waiting(E2ETest):
             os.kill(target.pid, number)
         eventually(lambda: not any(has_pending(target.pid, n) for n in (signal.SIGWINCH, signal.SIGURG)), "they arrive")
         self.assertEqual("S", proc_status(target.pid, "State")[0])
-        # It passes, waits in vain for an answer, and goes on.
+        # The thread passes, times out, and continues.
         self.assertEqual("awake", target.command("wake"))
         self.assertEqual("0", proc_status(target.pid, "TracerPid"))
         daemon.send_signal(signal.SIGCONT)

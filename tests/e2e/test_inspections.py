@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that takes long to look at: a file of its code is on a file system that hangs.
+"""A program that takes long to inspect, because a file of its code is on a hung file system.
 
-All other targets are cared for meanwhile, who asked gets an answer, and memprofd can end.
+Other targets are served meanwhile, requests get an answer, and memprofd can end.
 """
 
 import os
@@ -18,7 +18,7 @@ LOOK_BUDGET = 30  # daemon/control/inspection.h
 
 
 class SlowFile(E2ETest):
-    """A file system that hangs, and a library that maps its file as code."""
+    """A hung file system, and a library that maps its file as code."""
 
     FILE_SYSTEM = ("--async",)
 
@@ -32,7 +32,7 @@ class SlowFile(E2ETest):
                             MAP_DONE=str(self.folder / "mapped"))
 
     def mount(self):
-        """Its end, before that of all others, frees what waits for it."""
+        """Clean-up ends it before all others, which frees what waits for it."""
         folder = self.folder / "mount"
         folder.mkdir()
         server = self.process(Process([ROOT / "tests/hostile/fuse_hang.py", *self.FILE_SYSTEM, folder]))
@@ -132,12 +132,12 @@ class SlowLooks(SlowFile):
 
 
 class HeldLooks(SlowLooks):
-    """The same with a file system by which the kernel holds the look's thread, beyond SIGKILL."""
+    """A file system on which the kernel holds the inspection's thread, even against SIGKILL."""
 
     FILE_SYSTEM = ()
 
     def memprofd_ends_when_the_file_answers(self):
-        """All that it had done to targets is undone before."""
+        """memprofd first undoes all changes to targets."""
         self.memprofd.send_signal(signal.SIGTERM)
         eventually(lambda: f"pid {self.other.pid}: memprofd stops" in self.memprofd.said(), "it detaches")
         self.file_system.send("answer")
@@ -157,7 +157,7 @@ class HeldLooks(SlowLooks):
 
 
 class OneLook(E2ETest):
-    """An attach looks at the program once, in whichever mode it ends. Each look opens a pidfd."""
+    """An attach inspects the program once in every mode. Each inspection opens a pidfd."""
 
     def assert_one_look(self, name, mode, *options, folder=None):
         target = self.target(*name.split(), folder=folder)
@@ -185,8 +185,8 @@ class OneLook(E2ETest):
 
 
 class SlowLooksAtChildren(SlowFile):
-    """A target maps the file after the attach: the looks at its children stand still, at each for
-    long, at no other's."""
+    """A target maps the file after the attach. Inspections of its children then hang one by one,
+    without delaying others."""
 
     GIVEN_UP = 2  # ForkFamily::kMaxGivenUp, daemon/control/forked_children.h
 
@@ -223,7 +223,7 @@ class SlowLooksAtChildren(SlowFile):
 
 
 class SlowPluginLooks(SlowFile):
-    """A target that is sampled maps the file and then loads a plugin, so that it is looked at again."""
+    """A sampled target maps the file and then loads a plugin, which causes another inspection."""
 
     FOLDER = harness.TARGETS / "plugins"
 
@@ -232,7 +232,7 @@ class SlowPluginLooks(SlowFile):
                            folder=self.FOLDER)
 
     def look_again(self, target):
-        """Until the look for plugins stands still."""
+        """Waits until the inspection for plugins hangs."""
         self.memprofd.attach(target.pid)
         self.sample_on_command(self.memprofd, target)
         (self.folder / "appears").symlink_to(self.folder / "mount/page")
@@ -273,7 +273,8 @@ class SlowPluginLooks(SlowFile):
 
 
 class ProgramOnAFileSystemThatHangs(SlowFile):
-    """The file of a program that is sampled, of which the kernel keeps the pages and not the attributes."""
+    """The file of a sampled program is on the file system; the kernel caches its pages, but not its
+    attributes."""
 
     FOLDER = harness.TARGETS / "plugins"
     FILE_SYSTEM = ("--async", "--ask-again")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofctl leaks: each leak is named with its line and the variable that keeps it, with default
-settings; of a healthy program nothing is."""
+"""memprofctl leaks names each leak with its line and the variable that keeps it, by default
+settings, and reports none in a healthy program."""
 
 import itertools
 
 import harness
 from harness import E2ETest, TARGETS, eventually
 
-# Kind of leak: function of the site that leaks, and the variable that keeps it.
+# By kind of leak: function of the leaking site, and the variable that keeps the memory.
 LEAKS = {
     "cache": (("Leaks.Catalog.page",), "Leaks.Catalog.pages"),
     "timeouts": (("Leaks.Sessions.create",), "Leaks.Sessions.pending"),
@@ -57,7 +57,7 @@ class Found(LeakTest):
             self.assertTrue(any(function in text for function in functions), text)
             return True
         eventually(told, "the text names it", timeout=180)
-        # Hidden frames change the name, never whether there is a leak.
+        # Hidden frames change the name of a leak, but not the verdict.
         hidden = self.verdict(daemon, "--hide", functions[0].replace(".", r"\."))
         self.assertNotEqual("LEAK_VERDICT_NONE", hidden["verdict"])
         eventually(lambda: daemon.ctl("leaks", "--exit-code", check=False).returncode == 1, "it says so to scripts",
@@ -76,7 +76,8 @@ class Found(LeakTest):
         self.assert_found("promises")
 
     def test_threads_that_never_end(self):
-        """Their stacks are beside the heap: the kernel's count tells; what they hold in it is sampled."""
+        """Threads that never end keep stacks outside of the heap, which the kernel counts, and
+        blocks in it, which are sampled."""
         _, daemon = self.profile("threads")
 
         def found():
@@ -99,7 +100,7 @@ class Healthy(LeakTest):
                 answers.append(answer)
             return len(answers) >= 20
         eventually(known, "there are answers", timeout=180)
-        # Of twenty answers one names a site by chance.
+        # One of twenty answers may name a site by chance.
         leaking = [answer for answer in answers if answer["verdict"] != "LEAK_VERDICT_NONE"]
         self.assertLessEqual(len(leaking), 2, leaking)
         self.assertFalse([area for answer in answers for area in answer["memory"] if area["grows"]])

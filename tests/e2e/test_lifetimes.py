@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lifetimes of blocks whose births and deaths a program does on command, some of which live on."""
+"""Lifetimes of blocks that a program allocates and drops on command; some survive."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from harness import TARGETS, TARGETS5, E2ETest, eventually, sum_sites
 
 RATE = 1e-3
 WORDS_SMALL = 1_000_000  # of known_alloc's site_small, which comes first in a round
-BUCKET = 2 ** 0.5  # between the ends of a bucket of lifetimes
+BUCKET = 2 ** 0.5  # ratio between the ends of a bucket of lifetimes
 
 
 class Lifetimes(E2ETest):
@@ -22,7 +22,8 @@ class Lifetimes(E2ETest):
         self.born = [0.0, 0.0]
 
     def allocate(self):
-        """The blocks of site_live, and the earliest and latest moment of their births."""
+        """Allocates the blocks of site_live; returns the earliest and latest moment of their
+        births."""
         begin = time.monotonic()
         self.program.command("go 1", timeout=60)
         self.born = [begin, time.monotonic()]
@@ -31,7 +32,7 @@ class Lifetimes(E2ETest):
         eventually(lambda: time.monotonic() - self.born[1] >= seconds, "the blocks are old enough")
 
     def drop(self):
-        """The least and the greatest age at which they are found dead."""
+        """Returns the least and greatest age at which they are found dead."""
         least = time.monotonic() - self.born[1]
         self.program.command("drop")
         for _ in range(2):
@@ -75,7 +76,7 @@ class Lifetimes(E2ETest):
         self.assertGreaterEqual(of["p50_upper"], least)
 
     def test_a_rate_change_forgets_no_age(self):
-        """A third lives longer than 4 s, what is known of two thirds is that they died at 1 s."""
+        """A third lives longer than 4 s; the rest is only known to have died after 1 s."""
         self.allocate()
         self.let_live(4)
         self.lifetimes()
@@ -93,7 +94,7 @@ class Lifetimes(E2ETest):
         self.assertIsNone(of["p90"])
         self.assertIsNone(of["p90_upper"])
         self.assertGreaterEqual(of["watched"], 4 / BUCKET)
-        # In a range after the change nothing of what was before.
+        # In a range after the change, nothing of before counts.
         seconds = time.monotonic() - self.born[1]
         of = self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--match", "site_live", "--last",
                                     f"{seconds + 1.5:.0f}s")["sites"][0]["lifetime_seconds"]
@@ -101,7 +102,8 @@ class Lifetimes(E2ETest):
 
 
 class OverRateChanges(E2ETest):
-    """What was sampled before a change of the rate. site_live keeps 1,000,000 words, those of its last round."""
+    """Samples from before a change of the rate. site_live keeps the 1,000,000 words of its last
+    round."""
     WORDS = 1_000_000
 
     def begin(self, folder):
@@ -118,7 +120,7 @@ class OverRateChanges(E2ETest):
             self.program.command("full", timeout=60)
 
     def site(self):
-        """The estimates of site_live and the samples that they are made of."""
+        """Estimates of site_live, and their samples."""
         sites = self.memprofd.settled_sites(self.program.pid)
         return sum_sites(sites, "site_live")
 
@@ -134,7 +136,7 @@ class OverRateChanges(E2ETest):
             self.set_rate(rate)
             self.assertEqual(before["live_bytes"], self.site()["live_bytes"], f"at {rate}")
         self.assertEqual(0, self.forgotten())
-        # Others of another rate take their place: the first ones come off, to the last byte.
+        # Blocks of another rate replace them: the first are subtracted to the last byte.
         self.program.command("go 1", timeout=60)
         self.collect()
         between = self.site()
@@ -160,7 +162,7 @@ class OverRateChanges(E2ETest):
         self.set_rate(1e-3)
         self.assertEqual(0, self.site()["live_bytes"])
         self.assertGreater(self.forgotten(), 0)
-        # It is shown what lived, and a difference does not take it for gone.
+        # memprofd shows what was live, and a difference does not treat it as gone.
         shown = self.memprofd.targets()[self.program.pid]
         self.assertGreaterEqual(shown["live_before"]["bytes"], live)
         self.assertGreater(int(shown["live_since_unix_ns"]) / 1e9, then - 5)
@@ -171,7 +173,7 @@ class OverRateChanges(E2ETest):
         self.assertGreaterEqual(change["total"]["change"], 0)
 
     def test_ocaml5_samples_what_is_allocated_while_the_rate_changes(self):
-        """Each change used to leave out half a minor heap: 131,072 words, here 13 % of a round's."""
+        """Each change used to omit half a minor heap: 131,072 words, 13 % of a round here."""
         self.begin(TARGETS5)
         rounds = 10
         for i in range(rounds):

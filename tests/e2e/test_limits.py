@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memprofd may cost: a day of ten thousand sites, idle targets, a program of Coq's size.
+"""Limits of memprofd's cost: a day with ten thousand sites, idle targets, a program of Coq's size.
 
-The day: memory of the history, time of the questions; its model is tests/bench/simulated_day.h, the
-measurement tests/bench/history_bench.cc.
+The day: memory of the history, time of the questions. Its model is tests/bench/simulated_day.h, its
+benchmark tests/bench/history_bench.cc.
 """
 
 import json
@@ -40,7 +40,7 @@ class DayOfTenThousandSites(unittest.TestCase):
 
     @staticmethod
     def measured():
-        """What history_bench prints; in make bench it has run before."""
+        """Output of history_bench; make bench has run it before."""
         if "MEMPROFD_DAY" in os.environ:
             return pathlib.Path(os.environ["MEMPROFD_DAY"]).read_text()
         # Exit code 1 says that an answer took more than 100 ms, which is judged here.
@@ -53,7 +53,7 @@ class DayOfTenThousandSites(unittest.TestCase):
         self.assertGreaterEqual(self.day["hours_within_limit"], 24)
 
     def test_questions_are_answered(self):
-        """In time, where nothing else takes the processors."""
+        """Checks the times only if nothing else uses the processors."""
         self.assertGreaterEqual(len(self.day["queries"]), 13)
         for name, times in self.day["queries"].items():
             with self.subTest(name):
@@ -76,7 +76,8 @@ class Targets(harness.E2ETest):
             self.assertLessEqual(cost["cpu_percent"], daemon_cost.MAX_IDLE_CPU_PERCENT, cost)
 
     def test_a_program_for_which_no_memory_is_left_is_followed_less_closely(self):
-        # The ring holds all that the program tells: after a loss blocks would be forgotten, and their memory given back.
+        # The ring holds all events: after a loss blocks would be forgotten and their memory
+        # returned.
         daemon = self.daemon("--memory.max", "128MiB", "--history.memory", "64MiB", "--ring-bytes", "64MiB", rate=0.2)
         target = self.target("known_alloc")
         daemon.attach(target.pid)
@@ -114,7 +115,8 @@ class Targets(harness.E2ETest):
 
 
 class GreedyClients(harness.E2ETest):
-    """Any user of the machine, who needs no right to ask: has all sites of a program told, and takes nothing of it."""
+    """Any local user, without further rights, requests all sites of a program and never reads the
+    answers."""
 
     CLIENTS = 60
     MOST_BYTES = 600 * 2**20  # of memprofd; without limits these have it take more than 2 GiB

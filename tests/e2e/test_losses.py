@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told after records were lost: a memprofd that stood still while its ring overflowed, and
-programs that are killed in the middle of a batch."""
+"""Counts after lost records: memprofd is stopped until its ring overflows, and programs are killed
+in the middle of a batch."""
 
 import re
 import signal
@@ -19,7 +19,7 @@ class AfterALoss(E2ETest):
         if name == "known_alloc":
             self.sample_on_command(daemon, target)
         else:
-            target.send("go")  # idle until then
+            target.send("go")  # idle before that
             daemon.wait_state(target.pid, "sampling")
             target.read_line()
         return target, daemon
@@ -32,7 +32,7 @@ class AfterALoss(E2ETest):
         target.command("go 2")
         with standing_still(daemon):
             target.command("go 30")
-        # As much again, for all that was lost to be made up for, and a little more.
+        # As much again to compensate for all losses, and a little more.
         for _ in range(9):
             target.command("go 4")
             daemon.targets()
@@ -49,7 +49,7 @@ class AfterALoss(E2ETest):
             for site in SITES:
                 seen = sum_sites(sites, site)
                 exact = 8 * truth[site]["allocated_words"]
-                # Where a hole begins and ends; a memprofd that is starved after it has more than one.
+                # The limits of a gap; a starved memprofd has more than one gap.
                 rounds = 3 * exact / 68
                 self.assertLess(abs(seen["allocated_bytes"] - exact),
                                 4 * seen["allocated_bytes_stderr"] + rounds, (site, seen, exact))
@@ -71,7 +71,7 @@ class AfterALoss(E2ETest):
         self.check(TARGETS5)
 
     def test_a_ring_that_overflows_again_and_again(self):
-        """Live was 270 MiB where the heap had 8."""
+        """Live once showed 270 MiB for a heap of 8 MiB."""
         target, daemon = self.sampled(1e-2, name="churn")
         with standing_still(daemon):
             target.command("go")
@@ -115,10 +115,10 @@ class IsNotMadeUpForYet(AfterALoss):
 
 
 class EndsInAHole(E2ETest):
-    """What was lost, and nothing or little comes after it."""
+    """Little or nothing follows the lost records."""
 
     def lossy(self, folder, *options):
-        """Two rounds are seen, before anything is lost."""
+        """Two rounds arrive before anything is lost."""
         target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--ring-bytes", "256KiB", *options, rate=1e-3)
         self.sample_on_command(daemon, target)
@@ -126,7 +126,7 @@ class EndsInAHole(E2ETest):
         return target, daemon, daemon.targets()[target.pid]["alloc_events"]
 
     def counted(self, daemon, pid):
-        """Sampled blocks that were seen, and those that nothing stands for."""
+        """Sampled blocks that arrived, and lost ones that are not compensated."""
         shown = daemon.targets()[pid]
         drops = {d["reason"]: d["count"] for d in shown["drops"]}
         self.assertGreater(drops.get("lost_records", 0), 0, drops)
@@ -140,7 +140,7 @@ class EndsInAHole(E2ETest):
             target.command("go 30")
             target.stop(signal.SIGKILL)
         daemon.wait_state(target.pid, "exited")
-        # Small batches may have found room after large ones had not, and stand for some.
+        # Small batches may have fit after large ones did not, and compensate for some.
         self.assertAlmostEqual(sum(self.counted(daemon, target.pid)) / of_two_rounds, 16, delta=1.6)
 
     def test_killed(self):
@@ -162,7 +162,7 @@ class EndsInAHole(E2ETest):
 
 
 class Killed(E2ETest):
-    """One round takes less time than memprofd has to look."""
+    """One round is shorter than memprofd's interval."""
 
     def check(self, folder, rate, *options):
         for _ in range(3):

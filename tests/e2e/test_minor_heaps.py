@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that moves its minor heap without end is woken, attached to and let go of: it never notices."""
+"""A program that resizes its minor heap without end is woken, attached to and detached; it never
+notices."""
 
 import unittest
 
 import harness
 from harness import TARGETS, TARGETS5, E2ETest, eventually
 
-WAKES = 200 if harness.MATRIX else 10  # seen by the program, which looks half of the time
+WAKES = 200 if harness.MATRIX else 10  # the program detects about half of them
 CYCLES = 50 if harness.MATRIX else 3
 
 
 class MovingMinorHeap(E2ETest):
     def attach_in_vain(self, daemon, target):
-        """No thread can be borrowed, so the program is woken again and again."""
+        """No thread can be borrowed, so the program is woken repeatedly."""
         daemon.attach(target.pid)
         info = daemon.targets()[target.pid]
         self.assertEqual("waiting", info["state"])
@@ -40,7 +41,7 @@ class MovingMinorHeap(E2ETest):
         self.assert_works_on(target)
 
     def check(self, folder):
-        """The program itself looks at the limit of its allocations, and ends when that is below its minor heap."""
+        """The program checks its allocation limit, and ends if that is below its minor heap."""
         target = self.target("minor_heaps", folder=folder)
         daemon = self.daemon(rate=1e-4)
         self.check_wakes(daemon, target)

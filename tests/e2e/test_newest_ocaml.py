@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OCaml 5.5 in short: of each capability the tests that say most, with programs of that release. make test-matrix
-runs all of them. The release comes from Debian's experimental; a machine that cannot have it skips them."""
+"""The most important tests of each capability with OCaml 5.5; make test-matrix runs all of them.
+The release comes from Debian's experimental; a machine without it skips them."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 import unittest
 
 FOLDER = pathlib.Path(os.environ.get("MEMPROFD_BUILD", "build")).resolve() / "targets-experimental"
-os.environ["MEMPROFD_TARGETS"] = str(FOLDER)  # before the harness looks there
+os.environ["MEMPROFD_TARGETS"] = str(FOLDER)  # before the harness reads it
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / folder) for folder in ("kit", "e2e", "heaps", "calls")]
 
@@ -48,7 +48,7 @@ CASES = [
 
 
 def why_not():
-    """Empty: there are programs of that release."""
+    """Why there are no programs of that release; "" if there are."""
     if (FOLDER / "known_alloc").exists():
         return ""
     reason = FOLDER / "why-not"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe mode: allocation sites of programs that nothing may enter.
+"""Observe mode: allocation sites of programs that must not be entered.
 
-Programs of OCaml 4 and 5 tell what they allocated; what was observed is compared with
-that, with what the agent finds in the same program, and with what must not happen to it.
+Programs of OCaml 4 and 5 report their allocations. The tests compare the observed ones with that,
+with the agent's results for the same program, and check that the program is not changed.
 """
 
 import gzip
@@ -20,11 +20,10 @@ from injected_agent import altered_code
 
 WORD = 8
 ROUNDS = 120
-# Blocks of more than 256 words are not seen: site_major; site_unmarshal gets one block
-# of all its words.
+# Blocks of more than 256 words are not observed: site_major; site_unmarshal is one large block.
 SMALL_SITES = ("site_small", "site_live", "site_bytes", "site_promoted")
 FOLDERS = {"4.13": harness.BUILD / "targets", "5.3": harness.TARGETS5}
-# Where OCaml 5 keeps stat_minor_words.
+# Offset of stat_minor_words on OCaml 5.
 STAT_WORDS = {"targets-trixie": 384, "targets-forky": 416, "targets-experimental": 424}[harness.TARGETS5.name]
 
 
@@ -49,7 +48,7 @@ class ObserveTest(E2ETest):
         return daemon.sites(pid)
 
     def run_observed(self, folder, rounds=ROUNDS):
-        """A daemon, a target that allocated so many rounds, its own counts."""
+        """A daemon, a target that ran the rounds, and its own counts."""
         target = self.target("known_alloc", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--no-inject")
         self.observed(daemon, target.pid)
@@ -70,12 +69,12 @@ class Estimates(ObserveTest):
             true = truth["sites"][name]["allocated_words"] * WORD
             self.assertGreater(found["samples"], 20, name)
             self.assert_within(true, found["bytes"], found["stderr"], name)
-            # The error is one that is worth saying.
+            # The error is small enough to be useful.
             self.assertLess(found["stderr"], 0.25 * true, name)
         return daemon, target, truth
 
     def check_total(self, daemon, target, truth):
-        """All words of the minor heap are in the total, whichever hits they had."""
+        """All words of the minor heap are in the total, whichever hits occurred."""
         total = daemon.targets()[target.pid]["allocated_bytes"]
         true = minor_words(truth) * WORD
         self.assertAlmostEqual(1, total / true, delta=0.02)
@@ -97,7 +96,7 @@ class Estimates(ObserveTest):
         self.assertEqual(whole["samples"], recent["samples"])
 
     def test_the_agent_finds_the_same(self):
-        """The same program, one run each way; sites by site."""
+        """Runs the same program each way and compares sites."""
         for version, folder in FOLDERS.items():
             with self.subTest(version=version):
                 daemon, target, truth = self.run_observed(folder)
@@ -137,7 +136,7 @@ class Harmless(ObserveTest):
                 self.observed(daemon, target.pid)
                 target.command("go 5")
                 eventually(lambda: daemon.sites(target.pid), "sites")
-                # [uprobes] is the kernel's own page, where single-stepped instructions run.
+                # [uprobes] is the kernel's page for single-stepped instructions.
                 self.assertEqual(files, mapped_files(target.pid))
                 self.assertEqual("0", proc_status(target.pid, "TracerPid"))
                 self.assertEqual(0, daemon.targets()[target.pid]["paused_seconds"])
@@ -218,7 +217,7 @@ class Programs(ObserveTest):
         eventually(seen, "several domains are seen")
 
     def modified_runtime(self):
-        """A program of OCaml 5 whose runtime keeps a counter 8 bytes further on, by its code."""
+        """An OCaml 5 program whose runtime keeps a counter 8 bytes later."""
         code = bytearray((FOLDERS["5.3"] / "domains").read_bytes())
         listed = subprocess.run(["objdump", "-dF", "--disassemble=caml_gc_minor_words_unboxed",
                                  FOLDERS["5.3"] / "domains"], capture_output=True, text=True, check=True).stdout
@@ -248,7 +247,7 @@ class Programs(ObserveTest):
 
 
 class Unknown(ObserveTest):
-    """What is not known is never shown as a number."""
+    """Unknown values are never shown as numbers."""
 
     def setUp(self):
         super().setUp()
@@ -325,7 +324,7 @@ class Unknown(ObserveTest):
 
 
 def show(version, name, true, *estimates):
-    """A line of the table in docs/internals/sampling.md."""
+    """Prints a line of the table in docs/internals/sampling.md."""
     cells = [f"{e['bytes'] / true - 1:+.1%} ± {e['stderr'] / true:.1%}" for e in estimates]
     print(f"{version} {name}: {true / 2**20:.0f} MiB;", "; ".join(cells), flush=True)
 
@@ -345,7 +344,7 @@ def sum_sites_allocated(sites, function):
 
 
 def code_of(target, symbol):
-    """The first bytes of a function, as the process has them."""
+    """The first bytes of a function in the process."""
     program = pathlib.Path(f"/proc/{target.pid}/exe").resolve()
     table = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     address = next(int(line.split()[0], 16) for line in table.splitlines() if line.endswith(f" T {symbol}"))

@@ -32,7 +32,7 @@ def entries(text):
     for at, line in enumerate(lines):
         if not ENTRY.match(line):
             continue
-        # A head that is too long pushes the text into the next line.
+        # A long head pushes the text to the next line.
         below = lines[at + 1].startswith(" " * 30)
         head, said = (line, lines[at + 1].strip()) if below else (line[:30], line[30:])
         yield head.strip(), said.split(" ")[0]
@@ -60,7 +60,7 @@ class Help(unittest.TestCase):
         self.assert_sentences(help_of("memprofd"))
 
     def test_all_commands_fit_a_screen(self):
-        """24 lines of 100 columns, with the prompt; commands that are listed together are listed."""
+        """The overview fits 24 lines of 100 columns with the prompt, and lists grouped commands."""
         lines = help_of("memprofctl").splitlines()
         self.assertLess(len(lines), 24)
         self.assertLessEqual(max(map(len, lines)), 100)
@@ -72,7 +72,7 @@ class Help(unittest.TestCase):
         self.assertIn(f"\n\n{listed}\n\n", (harness.ROOT / "docs/ctl.md").read_text())
 
     def test_earlier_names_of_commands(self):
-        """They are commands with the same options, which no help lists."""
+        """They remain commands with the same options, but no help lists them."""
         for earlier, *now in (("watch", "values", "watch"), ("value-history", "values", "history"), ("adjust", "values", "set"),
                               ("ask", "values", "call"), ("resume", "values", "resume"), ("record", "trace", "record"),
                               ("dump", "trace", "dump")):
@@ -92,7 +92,7 @@ class Help(unittest.TestCase):
                 self.assert_sentences(help_of("memprofctl", *words))
 
     def test_o_is_a_format(self):
-        """Where it was a file, it says what it is now."""
+        """If given a file, -o reports its present meaning."""
         for spelling in ("-o", "--output"):
             done = subprocess.run([BUILD / "memprofctl", "record", spelling, "trace.ctf"], capture_output=True, text=True)
             self.assertEqual(USAGE, done.returncode)
@@ -155,7 +155,7 @@ class BadOptions(unittest.TestCase):
 
 class Options(E2ETest):
     def test_what_stands_later_counts(self):
-        """As the options of /etc/default/memprofd come after those of the unit."""
+        """Options of /etc/default/memprofd follow those of the unit."""
         elsewhere = self.folder / "elsewhere.sock"
         daemon = self.daemon("--grpc.socket", elsewhere, "--history.retention", "5m", "--history.memory", "1.5G")
         self.assertFalse(daemon.socket.exists())
@@ -163,7 +163,7 @@ class Options(E2ETest):
             harness.memprofctl("--grpc.socket", elsewhere, "targets", "-o", "json").stdout)["targets"]})
 
     def test_the_start_is_one_line_of_the_log(self):
-        """With version, rules, directories and listeners."""
+        """The line has version, rules, directories and listeners."""
         state = self.folder / "state"
         state.mkdir()
         daemon = self.daemon("--name", "shop-[ab]*", "--state.directory", state)
@@ -181,7 +181,7 @@ class Options(E2ETest):
 
 class OwnWords(E2ETest):
     def test_a_name_cannot_write_to_the_terminal(self):
-        """Neither on standard output nor in the log, and it makes no line of its own."""
+        """Escapes reach neither standard output nor the log, and a newline adds no line."""
         (self.folder / '\x1b[31mE\nx"y').symlink_to(harness.TARGETS / "known_alloc")
         target = self.target('\x1b[31mE\nx"y', folder=self.folder)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users and other programs read: JSON, metrics, gRPC, reports."""
+"""Outputs that users and programs read: JSON, metrics, gRPC, reports."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SITE_FIELDS = {"function": str, "file": str, "line": int, "samples": int,
                "live_bytes_stderr": (int, float), "lifetime_seconds": dict, "callstack": list}
 TARGET_FIELDS = {"pid": int, "comm": str, "exe": str, "runtime_version": str, "mode": str,
                  "state": str, "sampling_rate": (int, float), "dropped_events": int}
-# Series that dashboards and scripts rely on, with their labels.
+# Series that dashboards and scripts depend on, with their labels.
 SERIES = {
     "memprofd_build_info": {"version", "revision"},
     "memprofd_target_info": {"pid", "program", "comm", "exe", "runtime_version", "mode"},
@@ -61,14 +61,14 @@ def protobuf_module(folder):
 
 
 def make_messages(case):
-    """The same for a class of tests, as its pb, in a folder of its own (shared)."""
+    """Makes the modules for a class of tests, as its pb, in a shared folder."""
     case.shared = tempfile.TemporaryDirectory(prefix="memprofd-test-")
     case.addClassCleanup(case.shared.cleanup)
     case.pb = protobuf_module(case.shared.name)
 
 
 class Outputs(E2ETest):
-    """All of them look at one demo server, so they share one daemon."""
+    """All tests read one demo server, so they share one daemon."""
 
     @classmethod
     def setUpClass(cls):
@@ -176,7 +176,7 @@ class Outputs(E2ETest):
                 self.assertGreaterEqual(later[0].value, sample.value, sample)
 
     def test_sites_add_up_to_the_target(self):
-        """Live bytes exactly; allocation may be counted twice for a site that left `other`."""
+        """Live bytes match exactly; allocation may count twice for a site that left `other`."""
         metrics = self.memprofd.metrics()
         live = metrics.value("memprofd_live_bytes", pid=self.pid)
         self.assertGreater(live, 0)
@@ -194,7 +194,7 @@ class Outputs(E2ETest):
     # ------------------------------------------------------------ gRPC
 
     def raw_call(self, method, message):
-        """A call whose messages stay bytes; the generated module is not needed for those."""
+        """A call with messages as bytes, which needs no generated module."""
         call = self.channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
         return call(message, timeout=harness.TIMEOUT)
 
@@ -256,7 +256,7 @@ class Outputs(E2ETest):
         self.assertRegex(text, rf"(?m)^\s*{self.pid}\b.*demo_server.*sampling")
 
     def test_a_command_in_a_hint_reaches_the_same_memprofd(self):
-        """No command names the default socket; this one is another."""
+        """Commands in hints name the socket in use if it is not the default."""
         with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
             daemon = harness.Daemon(folder)
             self.addClassCleanup(daemon.popen.stdout.close)
@@ -296,7 +296,7 @@ class Outputs(E2ETest):
 
 class Demo(unittest.TestCase):
     def test_a_newcomer_sees_the_leak(self):
-        """What `make demo` runs once all is built."""
+        """Runs what `make demo` runs after the build."""
         done = subprocess.run([harness.ROOT / "tests/e2e/demo.sh", harness.BUILD, "5"], capture_output=True, text=True,
                               check=False, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT * 2)
         self.assertEqual(0, done.returncode, done.stdout[-2000:] + done.stderr)

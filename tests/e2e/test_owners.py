@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One memprofd a target: also where two do not see each other's sockets, and whoever takes the name."""
+"""One memprofd per target, even if two cannot see each other's sockets, or another process takes
+the name."""
 
 import signal
 import sys
@@ -9,7 +10,7 @@ import harness
 from harness import BUSY, E2ETest, Process, start_ticks
 
 RATE = 1e-3
-# Binds the abstract name of a target's lock and, if told so, listens.
+# Binds the abstract name of a target's lock, and listens if asked to.
 SQUATTER = """
 import socket, sys
 name, listens = sys.argv[1], sys.argv[2] == "listen"
@@ -20,7 +21,7 @@ if listens:
 print("ready", flush=True)
 sys.stdin.read()
 """
-# Switches the loopback device of its network namespace on, and becomes the program that follows.
+# Enables the loopback device of its network namespace, and execs the program that follows.
 WITH_LOOPBACK = """
 import fcntl, os, socket, struct, sys
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
@@ -39,7 +40,7 @@ class Owners(E2ETest):
         self.assertEqual("sampling", memprofd.state(self.known.pid))
 
     def elsewhere(self):
-        """A memprofd in a network namespace of its own; only its unix socket can be reached."""
+        """A memprofd in its own network namespace; only its Unix socket is reachable."""
         memprofd = self.daemon(rate=RATE, wait=False, prefix=["unshare", "--net", sys.executable, "-c", WITH_LOOPBACK])
         harness.eventually(lambda: memprofd.ctl("targets", check=False).returncode == harness.OK, "it answers")
         return memprofd

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that Dynlink loads, before the attach and after it: stacks through it are complete."""
+"""Stacks are complete through code that Dynlink loads before or after the attach."""
 
 import unittest
 
@@ -28,7 +28,7 @@ class Plugins(E2ETest):
         return before, self.stacks(daemon, target)
 
     def stacks(self, daemon, target):
-        """Samples of each callstack, as names without their modules' prefixes."""
+        """Samples by callstack, as names without module prefixes."""
         counts = {}
         for row in daemon.ctl_json("sites", "--pid", target.pid, "--group-by", "callstack", "-n", 0)["sites"]:
             names = tuple(frame["function"].split("__")[-1] for frame in row["callstack"])
@@ -36,7 +36,7 @@ class Plugins(E2ETest):
         return counts
 
     def check(self, target, daemon, *plugins):
-        """In one round, each plugin's allocations and those under it, all with whole stacks."""
+        """In one round, all allocations of each plugin and below it have complete stacks."""
         before, after = self.work(target, daemon)
         grown = {stack: n - before.get(stack, 0) for stack, n in after.items() if n > before.get(stack, 0)}
         for plugin in plugins:
@@ -80,7 +80,7 @@ class Plugins(E2ETest):
         target.exit()
 
     def test_observe_mode_goes_through_plugins(self):
-        """Also when the agent was there before, and found that it cannot sample."""
+        """Also if the agent was present before and could not sample."""
         target = self.target("plugin_host", self.plugin("early"), folder=self.FOLDER)
         target.command("memprof")
         daemon = self.daemon("--pid", target.pid)
@@ -99,7 +99,7 @@ class Plugins(E2ETest):
         target.exit()
 
     def test_before_it_is_known_a_plugin_ends_the_stack(self):
-        """Samples under a plugin may come first; no stack goes on behind it with wrong frames."""
+        """Early samples may end at a plugin; no stack continues past it with wrong frames."""
         target, daemon = self.attached()
         target.send(f"load {self.plugin('late')}")
         target.send(f"go {self.BLOCKS}")
@@ -113,9 +113,9 @@ class Plugins(E2ETest):
         target.exit()
 
     def test_the_first_sample_goes_through_plugins(self):
-        """A plugin that is there is known before the first sample, not some milliseconds after."""
+        """A plugin that is already loaded is known before the first sample."""
         target = self.target("plugin_host", self.plugin("early"), folder=self.FOLDER)
-        target.send("go 1000000000000")  # at work until it is ended
+        target.send("go 1000000000000")  # works until it is killed
         for _ in range(10):
             daemon = self.daemon("--pid", target.pid, "--mode", "observe")
             eventually(lambda d=daemon: d.metrics().total("memprofd_samples_total", pid=target.pid) > 100, "samples")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that fork, become daemons, replace themselves, stand still or end at once."""
+"""Processes that fork, become daemons, exec, rest, or end at once."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ FOLLOWED = 64  # ForkFamily::kMaxFollowed, daemon/control/forked_children.h
 
 
 def kernel_objects(pid):
-    """Descriptors of what is no file: BPF programs and maps, probes, processes. The program
-    of a target that has ended stays open, for its names."""
+    """Descriptors other than files: BPF programs and maps, probes, processes. The program of an
+    ended target stays open for its names."""
     count = 0
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -71,7 +71,7 @@ class Forks(E2ETest):
         self.check_grows(daemon, target.pid, "parent_work")
         self.assertEqual([target.pid], list(daemon.targets()))
         self.assertEqual("0", proc_status(child, "TracerPid"))
-        # Nothing hinders an attach by hand.
+        # A manual attach still works.
         daemon.attach(child)
         daemon.wait_state(child, "sampling")
         self.check_grows(daemon, child, "child_work")
@@ -134,7 +134,7 @@ class ForksOfOcaml5(Forks):
 
 class ShortLives(E2ETest):
     def test_programs_that_live_for_milliseconds(self):
-        """Each is attached to somewhere in its life; the answer is always clear."""
+        """An attach meets each at some point of its life; the answer is always clear."""
         bystander = self.target("busy_threads")
         daemon = self.daemon("--pid", bystander.pid, rate=1e-4)
         daemon.wait_state(bystander.pid, "sampling")
@@ -173,7 +173,7 @@ class ShortLives(E2ETest):
 
 
 class Ends(E2ETest):
-    """How a program ended, and what was live when it did, is kept and shown."""
+    """The end of a program and its last live memory are kept and shown."""
 
     def sampled(self, daemon):
         target = self.target("ends")
@@ -225,7 +225,7 @@ class Ends(E2ETest):
         self.assertGreater(self.held(daemon, target), 0.9 * shown["live_bytes"])
 
     def held(self, daemon, target):
-        """Live bytes of what hold asked for."""
+        """Live bytes allocated by `hold`."""
         return sum(site["live_bytes"] for site in daemon.sites(target.pid)
                    if any("Ends.hold" in frame["function"] for frame in site["callstack"]))
 
@@ -251,7 +251,7 @@ class Ends(E2ETest):
 
 
 class HardTargets(E2ETest):
-    """Programs that stand still or are disturbed from all sides."""
+    """Programs that rest or are disturbed in many ways."""
 
     def test_stopped_while_sampled(self):
         target = self.target("busy_threads")
@@ -287,7 +287,8 @@ class HardTargets(E2ETest):
         self.assertGreater(answer["usr1"], 100)
 
     def test_small_stack_limit(self):
-        """With room for the dynamic linker it is attached to, without it waits; it always goes on."""
+        """With room for the dynamic linker the attach succeeds, without it waits; the program
+        always continues."""
         for limit, state in ((64, "waiting"), (128, "sampling")):
             with self.subTest(kib=limit):
                 target = self.process(Process(["env", "-i", "sh", "-c", f"ulimit -s {limit}; "
@@ -312,7 +313,8 @@ class HardTargets(E2ETest):
         return target
 
     def sampled_under_its_filter(self, target):
-        """All that memprofd does with a program, which its filter would have killed for any call too many."""
+        """The seccomp filter allows only known calls, and would kill the program for any other that
+        memprofd causes."""
         daemon = self.daemon("--pid", target.pid, "--mode", "agent", rate=1e-2)
         eventually(lambda: target.command("wake") and daemon.state(target.pid) == "sampling", "it is sampled")
         eventually(lambda: target.command("wake") and daemon.sites(target.pid), "samples")
@@ -329,7 +331,8 @@ class HardTargets(E2ETest):
         self.sampled_under_its_filter(self.filtered("kills", "101"))
 
     def test_seccomp_filter_that_lets_in_nothing_but_the_agent(self):
-        """kAgentCalls and kCopyCalls of inject/seccomp_filter.cc, by number, and what the program itself calls."""
+        """The filter allows kAgentCalls and kCopyCalls of inject/seccomp_filter.cc by number, and
+        the program's own calls."""
         agents = {319, 257, 0, 17, 5, 262, 9, 10, 11, 24, 25, 28, 3, 12, 202, 14, 39, 186, 234, 228, 15}
         copies = {14, 56, 436, 257, 1, 3, 157, 9, 202, 35, 61, 231, 39, 186, 234, 228, 15}
         own = {1, 8, 13, 131, 219}  # write, lseek, rt_sigaction, sigaltstack, restart_syscall
@@ -352,7 +355,7 @@ class HardTargets(E2ETest):
         target.exit()
 
     def test_seccomp_filter_that_memprofd_may_not_read(self):
-        """The kernel shows filters to nobody who has one."""
+        """The kernel shows a filter only to processes without one."""
         target = self.filtered("kills", "101")
         daemon = self.daemon(prefix=("python3", "-c", harness.UNDER_A_FILTER))
         done = daemon.ctl("attach", "--pid", target.pid, "--mode", "agent", check=False)

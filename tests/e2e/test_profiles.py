@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in the formats of other tools, read by those tools: Go's pprof,
-speedscope's schema. The program profiled allocates known amounts."""
+"""Profiles in formats of other tools, read by those tools: Go's pprof, speedscope's schema. The
+profiled program allocates known amounts."""
 
 import collections
 import gzip
@@ -28,7 +28,7 @@ from harness import E2ETest, eventually
 RATE = 1e-2
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
 ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE = range(4)
-# Words with header of the blocks of a site; tests/targets/known_alloc.ml.
+# Words with header of each site's blocks; tests/targets/known_alloc.ml.
 BLOCK_WORDS = {"site_small": 4, "site_live": 5, "site_major": 1001, "site_bytes": 14, "site_promoted": 4,
                "site_unmarshal": 3}
 
@@ -58,7 +58,7 @@ Frame = collections.namedtuple("Frame", "function file line")
 
 
 class Profile:
-    """A profile.proto, read by its definition in proto/pprof."""
+    """A profile.proto, parsed by its definition in proto/pprof."""
 
     def __init__(self, module, data):
         self.pb = module.Profile.FromString(gzip.decompress(data))
@@ -89,7 +89,7 @@ class Profile:
 
 
 def go_pprof(folder, *arguments):
-    """What `go tool pprof ...` prints; it fetches over HTTP itself when given a URL."""
+    """Output of `go tool pprof ...`, which fetches a URL itself."""
     environment = dict(os.environ, PPROF_TMPDIR=str(folder))
     done = subprocess.run(["go", "tool", "pprof", *map(str, arguments)], capture_output=True, text=True,
                           timeout=60, check=False, env=environment, stdin=subprocess.DEVNULL)
@@ -129,7 +129,7 @@ class WebView(harness.Process):
 
     def kill(self):
         if self.running():
-            os.killpg(self.pid, signal.SIGKILL)  # a session of its own: see harness.Process
+            os.killpg(self.pid, signal.SIGKILL)  # its own session: see harness.Process
         super().kill()
 
     def page(self, name):
@@ -143,7 +143,7 @@ class WebView(harness.Process):
 
 
 class Profiles(E2ETest):
-    """One program that is quiet unless told to allocate; one daemon."""
+    """One program that allocates only on command, and one daemon."""
 
     @classmethod
     def setUpClass(cls):
@@ -167,7 +167,7 @@ class Profiles(E2ETest):
 
     @classmethod
     def allocate(cls, command):
-        """Words by site since the start; returns when the daemon has seen the last event."""
+        """Words by site since the start; returns after the daemon has seen the last event."""
         truth = cls.program.command(command, timeout=120)["sites"]
         cls.program.command("full", timeout=60)
         cls.memprofd.settled_sites(cls.pid)
@@ -227,7 +227,7 @@ class Profiles(E2ETest):
                                      truth[site]["live_words"], RATE)
                 blocks = allocated / words
                 counted = profile.total(ALLOC_OBJECTS, samples)
-                if words > 64:  # sizes are known to 3.2 %
+                if words > 64:  # sizes are exact to 3.2 %
                     self.assertAlmostEqual(1, counted / blocks, delta=0.05)
                 else:
                     self.assert_estimate("alloc_objects", counted * words * 8, allocated, RATE)
@@ -343,7 +343,7 @@ class Profiles(E2ETest):
     # ------------------------------------------------------------ other formats
 
     def test_formats_agree_with_each_other_and_the_metrics(self):
-        """The program is quiet, so that all are of the same counts."""
+        """The program rests, so that all formats show the same counts."""
         pprof = Profile(self.profile_pb2, self.get_profile(format="PROFILE_FORMAT_PPROF"))
         metrics = self.memprofd.metrics()
         allocated = metrics.total("memprofd_allocated_bytes_total", pid=self.pid)
@@ -378,7 +378,7 @@ class Profiles(E2ETest):
 
 
 class Scrapes(E2ETest):
-    """What scrapers get, of a program of which each word is sampled."""
+    """Profiles for scrapers, of a program whose words are all sampled."""
 
     @classmethod
     def setUpClass(cls):
@@ -430,7 +430,7 @@ class Scrapes(E2ETest):
         for kind, wait in (("allocs", 0.1), ("delta_heap", 0.35), ("heap", 0.6)):
             with self.subTest(kind=kind):
                 self.program.command("burst 100")
-                time.sleep(wait)  # at another place of a window each time
+                time.sleep(wait)  # at another position in a window each time
                 self.program.command("burst 50")
                 answers, begin = [], time.time_ns()
                 waiting = threading.Thread(target=lambda kind=kind, answers=answers: answers.append(
@@ -451,7 +451,8 @@ class Scrapes(E2ETest):
         self.program.command("minor")
 
     def test_a_delta_begins_when_it_is_asked_for(self):
-        """Wherever the time is between the ends of two windows: what was allocated just before is not in it."""
+        """A delta excludes blocks allocated just before the request, wherever the request falls in
+        a window."""
         for _ in range(20):
             self.program.command("burst 50")
             self.assertEqual(0, self.bytes_of(self.get("allocs", seconds=0.05), ALLOC_SPACE))
@@ -467,7 +468,7 @@ class Scrapes(E2ETest):
 
 class DeepStacks(E2ETest):
     def test_pprof_reads_deep_recursion(self):
-        """Every depth of a recursion 10,000 deep is a callstack of its own."""
+        """Each depth of a recursion 10,000 deep is a callstack of its own."""
         program = self.target("stacks", "0")
         daemon = self.daemon("--pid", program.pid, "--capture", "kernel", "--max-frames", "20000",
                              rate=1e-3)
@@ -487,7 +488,7 @@ class Files(unittest.TestCase):
         file = json.loads((harness.ROOT / "tests/golden/profile.speedscope.json").read_text())
         jsonschema.validate(file, schema)
         self.assertTrue(file["profiles"])
-        file["profiles"][0]["unit"] = "bananas"  # the schema does refuse
+        file["profiles"][0]["unit"] = "bananas"  # proves that the schema can refuse
         with self.assertRaises(jsonschema.ValidationError):
             jsonschema.validate(file, schema)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that call Gc.Memprof.stop or start while memprofd samples them: they are reported, and sampled again."""
+"""Programs that call Gc.Memprof.stop or start while memprofd samples them are reported, and sampled
+again."""
 
 import os
 import unittest
@@ -7,15 +8,16 @@ import unittest
 import harness
 from harness import TARGETS, TARGETS5, E2ETest, eventually
 
-OTHERS = 0.02  # of the samples: blocks that are not kept
-FIVE = TARGETS == TARGETS5  # one release is tested, an OCaml 5
-REFUSING = [harness.BUILD / "targets-bullseye"]  # of OCaml 4.11: a start raises while a session runs
-OPENING = ("targets-trixie", "targets-forky")  # makes room by a slot (agent-lib/make_room5.c)
+OTHERS = 0.02  # share of the samples: blocks that are not kept
+FIVE = TARGETS == TARGETS5  # the tested release is an OCaml 5
+REFUSING = [harness.BUILD / "targets-bullseye"]  # OCaml 4.11: start raises during a session
+OPENING = ("targets-trixie", "targets-forky")  # frees a slot (agent-lib/make_room5.c)
 
 
 class Sampled(E2ETest):
     def sampled(self, folder, **options):
-        """A program that is, a memprofd, and whether it still is."""
+        """A sampled program, a memprofd, and a function that returns whether it is still
+        sampled."""
         target = self.target("stops_memprof", folder=folder, **options)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
 
@@ -56,7 +58,7 @@ class ProgramStops(Sampled):
 
 
 class ProgramStarts(Sampled):
-    """A tracker of its own, that the program starts after the attach."""
+    """The program starts its own tracker after the attach."""
 
     def check(self, folder):
         target, daemon, goes_on = self.sampled(folder)
@@ -86,19 +88,19 @@ class ProgramStarts(Sampled):
         self.assertEqual(0, target.exit()["own_samples"])
 
     def test_it_is_refused_where_there_is_no_hook(self):
-        """OCaml 4.11 has none."""
+        """OCaml 4.11 has no hook."""
         for folder in {TARGETS, TARGETS5} & set(REFUSING):
             self.check_refused(*self.sampled(folder))
 
     @unittest.skipUnless(TARGETS5.name in OPENING, "a page is opened for it in OCaml 5.3 and 5.4")
     def test_it_is_refused_where_a_filter_may_forbid_to_open_a_page(self):
-        """The program has loaded the agent by itself."""
+        """The program has loaded the agent itself."""
         env = dict(os.environ, LD_PRELOAD=str(harness.BUILD / "libmemprof_agent.so"))
         self.check_refused(*self.sampled(TARGETS5, prefix=("python3", "-c", harness.UNDER_A_FILTER), env=env))
 
 
 class Trackers5(E2ETest):
-    """A program that follows blocks by itself and discards its profiles, as Memtrace does."""
+    """A program that samples blocks itself and discards its profiles, as Memtrace does."""
 
     def setUp(self):
         super().setUp()
@@ -110,7 +112,7 @@ class Trackers5(E2ETest):
         return answer
 
     def check_tracker(self, *between):
-        """What it has sampled from a start to a stop is right, and what of that lives."""
+        """Its samples between a start and a stop are correct, and so are the live ones."""
         before = self.command("start")
         for line in ("keep 200000", *between):
             now = self.command(line)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One query model: command line, HTTP and gRPC give the same answer to every
-question, and refuse the same ones."""
+"""One query model: command line, HTTP and gRPC give the same answer to every question, and refuse
+the same ones."""
 
 import json
 import os
@@ -26,7 +26,7 @@ RATE = 1e-3
 GROUPS = ("site", "function", "file", "module", "library", "callstack", "thread", "domain")
 ORDERS = ("live", "allocated", "promoted", "samples", "lifetime", "died-young", "died-old", "allocated-objects",
           "live-objects")
-# Options of the command line, the same as fields of Filter, and what must be in the answer or not.
+# Command-line options, the same as fields of Filter, and what the answer must or must not contain.
 FILTERS = (
     (("-m", "site_(live|small)"), {"pattern": "site_(live|small)"}, {"site_live", "site_small"}),
     (("-m", r"known_alloc\.ml"), {"pattern": r"known_alloc\.ml"}, None),
@@ -58,14 +58,14 @@ FILTERS = (
 
 
 def name_of(site, group):
-    """What tells groups apart; callstacks by their frames."""
+    """Identity of a group; frames for callstacks."""
     if group == "callstack":
         return tuple((f["function"], f["file"], f["line"], f["start_column"]) for f in site["callstack"])
     return tuple(site[key] for key in ("function", "file", "line", "module", "library", "thread", "domain"))
 
 
 def of_message(message):
-    """A Site of gRPC, or of HTTP's JSON, in the form in which tests compare the command line's."""
+    """Converts a Site of gRPC or HTTP's JSON to the command line's form."""
     if not isinstance(message, dict):
         message = json_format.MessageToDict(message, preserving_proto_field_name=True,
                                             including_default_value_fields=True)
@@ -73,7 +73,7 @@ def of_message(message):
 
 
 def rounded(value):
-    """Numbers to nine digits: JSON writers differ in the last ones."""
+    """Rounds to nine digits, because JSON writers differ in the last ones."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ class QueryTest(E2ETest):
 
 
 class OneModel(QueryTest):
-    """A program that stands still, so that all answers are of the same counts."""
+    """A resting program, so that all answers show the same counts."""
 
     @classmethod
     def setUpClass(cls):
@@ -125,14 +125,15 @@ class OneModel(QueryTest):
         recording.stop(signal.SIGINT)
 
     def stored_end(self):
-        """The time of a stored point of the history (the last one is now) that has everything in it."""
+        """Time of the latest stored point of the history (the last point is now) that includes
+        everything."""
         def stored():
             end = int(self.api.json("history", pid=self.pid)["points"][-2]["time_unix_ns"])
             return end if end >= self.settled_ns else 0
         return eventually(stored, "the history has stored a point of the program at rest")
 
     def ask_three(self, options, group="site", order="live", limit=0, **conditions):
-        """(answers of command line, HTTP, gRPC) in the command line's form."""
+        """Answers of command line, HTTP and gRPC, in the command line's form."""
         ctl = self.memprofd.ctl_json("sites", "--pid", self.pid, "-g", group, "-s", order, "-n", limit, *options)
         filter_ = {k: getattr(self.pb, v) if isinstance(v, str) and v.isupper() else v for k, v in conditions.items()}
         words = {"order": order.replace("-", "_"), "group_by": group, "limit": limit, "page_size": 1000,
@@ -149,8 +150,8 @@ class OneModel(QueryTest):
                 ([of_message(s) for s in grpc_.sites], of_message(grpc_.total), grpc_.groups)]
 
     def assert_same_answers(self, *arguments, **conditions):
-        """The sites of the answer that all agree in, once no second begins between the questions: what lives
-        grows older."""
+        """Sites on which all answers agree, if no second passes between the questions, because ages
+        of live blocks change."""
         def same():
             ctl, http, grpc_ = rounded(self.ask_three(*arguments, **conditions))
             self.assertEqual(grpc_, ctl, "command line and gRPC")
@@ -192,7 +193,7 @@ class OneModel(QueryTest):
         self.assertFalse([f for s in sites for f in s["callstack"] if "site_" in f["function"]])
 
     def test_tables_name_sites_by_the_application(self):
-        """Answers are printed by Printf, whose blocks are few: whether some are sampled is chance."""
+        """Printf prints the answers; its blocks are few, so that it is sampled only by chance."""
         everything = {s["function"] for s in self.memprofd.sites(self.pid)}
         application = {s["function"] for s in self.memprofd.ctl_json("sites", "--pid", self.pid, "--frames", "application")["sites"]}
         library = [f for f in everything if f.startswith(("Stdlib", "Camlinternal"))]
@@ -240,7 +241,7 @@ class OneModel(QueryTest):
     # ------------------------------------------------------------ the other questions
 
     def assert_same_json(self, command, path, **parameters):
-        """What the command prints is what HTTP answers; both are of another "now", but in the same second."""
+        """The command prints HTTP's answer. Both have their own "now", within the same second."""
         def same():
             done = self.memprofd.ctl(*command, "-o", "json")
             both = [json.loads(done.stdout), self.api.json(path, **parameters)]
@@ -286,7 +287,7 @@ class OneModel(QueryTest):
         self.assertEqual({0}, {diff["change"] for diff in answer["diffs"]})
 
     def test_pages(self):
-        """Sites two at a time are those of one answer; a token is good for its question only."""
+        """Pages of two sites join to the whole answer; a token is valid only for its question."""
         question = {"pid": self.pid, "group_by": "function", "order": "allocated"}
         whole = self.api.json("sites", **question, page_size=1000)
         self.assertEqual("", whole["next_page_token"])
@@ -334,7 +335,7 @@ class OneModel(QueryTest):
                 grpc_ = self.api.GetProfile(pids=[self.pid], filter=self.pb.Filter(**conditions),
                                             format=getattr(self.pb, "PROFILE_FORMAT_" + kind.upper()),
                                             measure=self.pb.MEASURE_ALLOCATED).data.decode()
-                # The end of the time that is covered goes on.
+                # The end of the covered time advances.
                 without_time = [re.sub(r'"end_unix_ms":\d+', "", text) for text in (ctl, http, grpc_)]
                 self.assertEqual(without_time[2], without_time[0])
                 self.assertEqual(without_time[2], without_time[1])
@@ -370,7 +371,7 @@ class OneModel(QueryTest):
                 path = self.folder / f"{number}.out"
                 self.assertEqual("", self.memprofd.ctl(*command, "--out", path).stdout)
                 self.assertTrue(path.read_text())
-                if command[0] != "history":  # whose last point is now
+                if command[0] != "history":  # its last point is now
                     self.assertEqual(self.memprofd.ctl(*command).stdout, path.read_text())
         done = self.memprofd.ctl("sites", "--out", self.folder / "none" / "x", check=False)
         self.assertEqual(harness.USAGE, done.returncode)
@@ -412,7 +413,8 @@ class OneModel(QueryTest):
         self.assertIn("\x1b[1m", text, "a terminal has bold letters")
 
     def test_a_terminal_without_colours(self):
-        """One that has none, or whose user wants none, gets no escape codes of any command."""
+        """On a terminal without colours, or if the user disables them, no command prints escape
+        codes."""
         for environment in ({"TERM": "dumb"}, {"TERM": ""}, {"NO_COLOR": "1"}):
             for command in (("sites",), ("report",), ("report", "--leaks"), ("history",), ("callers", "round"),
                             ("diff", self.pid, self.pid), ("targets",), ("doctor",), ("info",), ("rss",),
@@ -530,13 +532,14 @@ class Leaks(QueryTest):
              "--out", path], stdin=subprocess.DEVNULL))
 
         def leaks(*arguments):
-            """Functions of the suspects, the most suspect first, and the answer."""
+            """Functions of the suspects, the most suspect first, and the whole answer."""
             answer = json.loads(memprofctl("--grpc.socket", self.memprofd.socket, "report", *arguments, "--leaks",
                                            "-o", "json").stdout)
             return [leak["site"]["function"] for leak in answer["leaks"]], answer
 
         def sessions_lead(*arguments, ahead=1.0):
-            """The first suspect, when it is the leak and has grown so many times as much as the next."""
+            """The first suspect, if it is the leak and has grown `ahead` times as much as the
+            next."""
             functions, answer = leaks(*arguments)
             self.assertTrue(functions)
             self.assertIn("Sessions", functions[0])
@@ -544,26 +547,25 @@ class Leaks(QueryTest):
             self.assertGreater(first["steadiness"], 0.7)
             self.assertTrue(all(first["growth_bytes"] > ahead * other["growth_bytes"] for other in others), answer)
             return first
-        # By then the cache is full.
-        # Several major collections have to end, and several steps to rise.
+        # Several major collections must end and several steps rise; by then the cache is full.
         first = eventually(lambda: sessions_lead("--pid", self.pid, "--last", "20s", ahead=2.0), "Sessions leads",
                            timeout=120)
         self.assertGreater(first["confidence"], 0.99)
         self.assertGreater(first["growth_bytes_per_second"], 0)
         self.assertGreater(first["median_age_seconds"], 0)
         self.assertGreater(first["growth_bytes"], 2 * first["growth_bytes_stderr"])
-        # Half of what is since the attach is left out: caches fill then.
+        # The report omits the first half since the attach, while caches fill.
         eventually(lambda: "Sessions" in self.memprofd.ctl("report", "--pid", self.pid, "--leaks").stdout,
                    "the text names the leak, too", timeout=120)
         recording.stop(signal.SIGINT)
-        # The file knows no block from before it: in it the cache fills from empty, and may grow more.
+        # The file lacks earlier blocks: there the cache fills from empty, and may grow more.
         functions, answer = leaks(path)
         in_file = [leak for leak in answer["leaks"] if "Sessions" in leak["site"]["function"]]
         self.assertTrue(in_file, functions)
         self.assertGreater(in_file[0]["confidence"], 0.99)
         self.assertGreater(in_file[0]["steadiness"], 0.7)
         self.assertIn("Sessions", memprofctl("report", path, "--leaks").stdout)
-        # A change of the rate forgets all blocks: what grew before and since is added up.
+        # A rate change forgets all blocks, so that growth before and after is summed.
         rate = self.memprofd.targets()[self.pid]["sampling_rate"]
         self.memprofd.set_rate(self.pid, rate / 2)
         changed = time.time_ns()

@@ -14,7 +14,7 @@ import harness
 from harness import EXPECTED_DROPS, MATRIX, NOT_PROFILABLE, E2ETest, eventually
 from real_programs import Bsc, Coqc, Coqtop, Haxe, Ocamlopt, Ocsigenserver, Prefix, Unison, Wrk
 
-LOOKS = 15 if MATRIX else 5  # at the memory of a program that runs
+LOOKS = 15 if MATRIX else 5  # inspections of a running program's memory
 WITHIN = 0.02
 
 only_in_matrix = unittest.skipUnless(MATRIX, "takes long, or needs packages that only make test-matrix installs")
@@ -24,7 +24,7 @@ class RealProgram(E2ETest):
     options = ()
 
     def check_sites(self, daemon, pid, *modules):
-        """Sites that make sense: known functions, whole callstacks, nothing lost."""
+        """Sites are plausible: known functions, complete callstacks, no losses."""
         sites = daemon.sites(pid)
         functions = [frame["function"] for site in sites for frame in site["callstack"]]
         for module in modules:
@@ -45,8 +45,8 @@ class RealProgram(E2ETest):
             f"{count} samples of pid {pid}", timeout=60)
 
     def sampled(self, process, count, *modules, rate=1e-4, begin=lambda: None):
-        """A memprofd that has taken so many samples of the program, with sites of these modules. begin() is called once the
-        program's work would be sampled."""
+        """A memprofd that has taken `count` samples of the program, with sites of these modules.
+        begin() starts the program's work."""
         daemon = self.daemon("--pid", process.pid, *self.options, rate=rate)
         daemon.wait_state(process.pid, "waiting", "sampling")
         begin()
@@ -59,7 +59,8 @@ class RealProgram(E2ETest):
         return daemon
 
     def check_snapshot(self, daemon, program, *modules):
-        """Of a program as it is distributed, while it works: what it holds hangs from its modules and stacks."""
+        """A snapshot of the distributed program while it works: modules and stacks hold its
+        blocks."""
         path = self.folder / "program.heap"
         daemon.ctl("snapshot", "take", "--pid", program.pid, "--out", path, "--max-pause", "10s")
         retained = json.loads(daemon.ctl("snapshot", "retained", path, "-n", "0", "-o", "json").stdout)
@@ -69,14 +70,14 @@ class RealProgram(E2ETest):
             self.assertIn(module, text)
 
     def check_batch(self, kind, count, *modules, **size):
-        """A program that ends by itself, once it may: its result is the same with memprofd as without."""
+        """A program that ends by itself has the same result with memprofd as without."""
         undisturbed = self.process(kind(self.folder / "work", **size))
         self.assertEqual(0, undisturbed.wait(timeout=300), undisturbed.stderr())
         expected = undisturbed.result.read_bytes()
         undisturbed.result.unlink()
         profiled = self.process(kind(self.folder / "work", **size, held=True))
         daemon = self.sampled(profiled, count, *modules, rate=1e-5, begin=profiled.begin)
-        if MATRIX:  # it works for long enough there
+        if MATRIX:  # it works long enough there
             self.check_snapshot(daemon, profiled, *modules)
         daemon.detach(profiled.pid)
         profiled.finish()
@@ -147,14 +148,14 @@ class Batch(RealProgram):
 
     @only_in_matrix
     def test_coqc(self):
-        # Callstacks go through plugins, and are cut only for a moment after each is loaded.
+        # Callstacks pass through plugins, and are truncated only briefly after each is loaded.
         self.check_batch(Coqc, 1_000, "Vernac", "CClosure")
 
 
 class Typed(RealProgram):
     @only_in_matrix
     def test_coqtop_with_its_libraries(self):
-        """By the .cmt files of libcoq-core-ocaml-dev, most of what it keeps has types of its source."""
+        """The .cmt files of libcoq-core-ocaml-dev give most of its memory source types."""
         coq = self.process(Coqtop(self.folder))
         daemon = self.daemon("--pid", coq.pid, rate=1e-5)
 
@@ -178,7 +179,7 @@ class Typed(RealProgram):
 
 
 class ServersOfOwnWalk(Servers):
-    """The agent walks their stacks, and finds the innermost frames that the runtime does."""
+    """The agent walks their stacks, and finds the same innermost frames as the runtime."""
     options = ("--capture", "agent")
     test_ocsigenserver_of_ocaml_5 = None
 
@@ -190,7 +191,7 @@ class BatchOfOwnWalk(Batch):
 
 @only_in_matrix
 class Refused(RealProgram):
-    """What cannot be profiled is told so, and goes on."""
+    """Programs that cannot be profiled are reported as such, and continue."""
 
     def refused(self, pid, *words):
         daemon = self.daemon()
@@ -208,7 +209,7 @@ class Refused(RealProgram):
         (process.left / "d1/f_new").write_text("new\n")
         eventually(process.same, "both sides are the same again")
         def found_at_work():
-            """Looking again at what is the same allocates next to nothing."""
+            """Another inspection of an unchanged process allocates almost nothing."""
             for i in range(50):
                 (process.left / f"d{i}/f{i}").write_text(f"at {time.monotonic()}\n")
             return [s for s in daemon.sites(process.pid) if s["function"].startswith(("Update.", "Umarshal."))]
@@ -222,14 +223,15 @@ class Refused(RealProgram):
 
 
 class RealMemory(RealProgram):
-    """Where the resident memory is: it adds up while they run, and to the byte when they stand still."""
+    """Resident memory: parts add up while the programs run, and to the byte while they rest."""
 
     def setUp(self):
         super().setUp()
         self.memprofd = self.daemon()
 
     def rss(self, pid):
-        """The kernel's count, by how much the parts are more, and the parts by kind; bytes. The program is no target."""
+        """RSS by the kernel, its excess of the parts, and the parts by kind, in bytes. The program
+        is no target."""
         answer = self.memprofd.ctl_json("rss", "--pid", pid)
         kinds = collections.Counter()
         for part in answer["parts"]:
@@ -238,7 +240,7 @@ class RealMemory(RealProgram):
         return int(answer["rss_bytes"]), int(answer["counted_bytes"]) - int(answer["rss_bytes"]), kinds, answer["notes"]
 
     def look_again(self, pid):
-        time.sleep(1.05)  # an answer of the last second is given again
+        time.sleep(1.05)  # memprofd repeats an answer of the last second
         return self.rss(pid)
 
     @contextlib.contextmanager
@@ -251,7 +253,7 @@ class RealMemory(RealProgram):
             process.popen.send_signal(signal.SIGCONT)
 
     def check(self, process, name, heap=True):
-        """heap: whether it has one that is known, and uses it."""
+        """heap: the program has a known heap and uses it."""
         looks = [self.look_again(process.pid)[:2] for _ in range(LOOKS)]
         off = [abs(more) / rss for rss, more in looks]
         self.assertLess(statistics.median(off), WITHIN, looks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime has beside the OCaml heap: a line each, with its number."""
+"""Memory of the runtime beside the OCaml heap has one line per kind, with its number."""
 
 import collections
 import json
@@ -21,7 +21,8 @@ class RssParts(E2ETest):
         self.memprofd = self.daemon()
 
     def rss(self, target, *options):
-        """The answer, and (resident, size, number) by kind; the parts add up while the program rests."""
+        """The answer, and (resident, size, number) by kind; parts add up while the program
+        rests."""
         harness.settled(lambda: harness.proc_status(target.pid, "voluntary_ctxt_switches"), "the program rests", quiet=1.2)
         answer = self.memprofd.ctl_json("rss", "--pid", target.pid, *options)
         kinds = collections.defaultdict(lambda: [0, 0, 0])
@@ -48,7 +49,8 @@ class RssParts(E2ETest):
                 self.assertLess(abs(size - 503 * (CHANNEL + 144)), 503 * 64)
                 self.assertGreater(resident, 503 * 4096)
                 self.assertLess(kinds["runtime_tables"][0], 2 * MIB)
-                # They count once: those that blocks hold are theirs, and no others are "held by no custom block".
+                # Channels count once: those held by blocks belong to them, and none is "held by no
+                # custom block".
                 self.assertLess(int(answer["no_owner"]["bytes"]), 500 * CHANNEL)
                 self.assertEqual(1, sum("channels" in hint for hint in answer["hints"]), answer["hints"])
                 self.assertRegex(self.memprofd.ctl("rss", "--pid", target.pid).stdout, r"OCaml channels \(503\)")
@@ -69,7 +71,7 @@ class RssParts(E2ETest):
             with self.subTest(folder.name):
                 target = self.target("rss_parts", folder=folder)
                 target.command("threads 200", timeout=60)
-                # The runtime's own thread that ticks runs on: its sum may differ by a page.
+                # The runtime's tick thread keeps running, so the sum may differ by a page.
                 number = len(os.listdir(f"/proc/{target.pid}/task"))
                 parts = [part for part in self.memprofd.ctl_json("rss", "--pid", target.pid)["parts"]
                          if part["kind"] == "thread_stacks"]
@@ -131,7 +133,7 @@ class RssParts(E2ETest):
         self.assertEqual(1, sum("vm.max_map_count" in hint for hint in answer["hints"]), answer["hints"])
 
     def test_no_agent_comes_in_without_mappings(self):
-        """The reason is said, and what is left of the agent is none of another build."""
+        """memprofd reports the reason; the rest of the agent does not look like another build."""
         target = self.target("lost_pools", "8", folder=TARGETS5)
         target.command("fill")
         for _ in range(2):

@@ -24,7 +24,7 @@ class Rules(E2ETest):
         self.assertEqual("held", target.read_line())
 
     def violations(self, daemon):
-        """By rule: the metric."""
+        """The metric by rule."""
         found = re.findall(r'(?m)^memprofd_assertion_violations{[^}]*rule="([^"]*)"} (\d)', str(http_get(daemon.url + "/metrics")[1]))
         return {rule: int(value) for rule, value in found}
 

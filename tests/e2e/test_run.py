@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofctl run: programs from their first allocation to their end, by a user without any privilege."""
+"""memprofctl run: programs from their first allocation to their end, by a user without
+privileges."""
 
 import json
 import math
@@ -27,7 +28,8 @@ class RunCase(E2ETest):
 
     def setUp(self):
         super().setUp()
-        # Everybody may read and run what is here; the build may be in a folder that root alone enters.
+        # Every user may read and run files here; the build may be in a folder that only root can
+        # enter.
         self.folder.chmod(0o777)
         for name in ("memprofctl", "libmemprof_agent.so"):
             shutil.copy2(harness.BUILD / name, self.folder / name)
@@ -42,7 +44,7 @@ class RunCase(E2ETest):
         return [*self.user, self.folder / "memprofctl", "run", "--sampling-rate", f"{rate:g}", *options, "--", *program]
 
     def start(self, *program, options=(), rate=RATE, env=None):
-        """memprofctl with the program; what is sent to its standard input the program gets."""
+        """memprofctl with the program, which gets memprofctl's standard input."""
         return self.process(Process(self.command(*program, options=options, rate=rate), env=env))
 
     def run_to_end(self, *program, options=(), rate=RATE, text="", env=None):
@@ -61,7 +63,8 @@ class RunCase(E2ETest):
 
 class Numbers(RunCase):
     def test_known_allocations(self):
-        """Each site has the words that the program says, in all files; the exit code and the output are the program's."""
+        """All files show each site's words as the program counts them; exit code and output are the
+        program's."""
         files = ("a.json", "a.ctf", "a.pb.gz", "a.html", "a.folded", "a.speedscope.json")
         options = [f"--out={self.folder / file}" for file in files]
         done = self.run_to_end(self.program("known_alloc"), options=options, text="go 20\nexit\n")
@@ -82,7 +85,8 @@ class Numbers(RunCase):
         self.assertEqual([], [path.name for path in self.folder.iterdir() if path.name.startswith("a.") and path.name not in files])
 
     def test_runs_have_samples_of_their_own(self):
-        """The runtime's generator begins with the same number in every process; runs that do the same would have the same errors."""
+        """The runtime's generator has the same seed in every process; without a seed of its own,
+        equal runs would have equal errors."""
         found = []
         for file in ("a.json", "b.json"):
             done = self.run_to_end(self.program("known_alloc"), options=["--out", self.folder / file], text="go 20\nexit\n")
@@ -92,13 +96,14 @@ class Numbers(RunCase):
         self.assertNotEqual(*found)
 
     def test_every_block(self):
-        """At rate 1 nothing is missing: not what the standard library allocates before the program's first line."""
+        """At rate 1 nothing is missing, not even the standard library's allocations before the
+        program's first line."""
         done = self.run_to_end(self.program("ends"), options=["--out", self.folder / "a.json"], rate=1, text="exit 0\n")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertTrue(any("Stdlib" in name for name in self.sites("a.json")), self.sites("a.json").keys())
 
     def test_live_at_the_peak(self):
-        """What was freed again is live at the peak; what is kept, at the end."""
+        """Blocks freed later are live at the peak; kept ones are live at the end."""
         done = self.run_to_end(self.program("ends"), options=["--out", self.folder / "a.ctf"], text="hold 20\nexit 0\n")
         self.assertEqual(0, done.returncode, done.stderr)
         found = re.search(r"live at the peak +([\d.]+) MiB", done.stderr)
@@ -119,7 +124,7 @@ class Numbers(RunCase):
 
 class Numbers5(Numbers):
     targets = TARGETS5
-    user = UNPRIVILEGED  # their libraries are in the home folder of root
+    user = UNPRIVILEGED  # their libraries are in root's home folder
 
     def test_domains_and_threads(self):
         target = self.ready("domains", options=["--out", self.folder / "a.json"])
@@ -137,7 +142,7 @@ class Numbers5(Numbers):
 
 
 class Ends(RunCase):
-    """Whatever ends the program, its last block is told, and its exit code is memprofctl's."""
+    """However the program ends, its last block is reported, and memprofctl has its exit code."""
 
     ENDS = {"exit": ("exit 0", 0), "code": ("exit 3", 3), "exception": ("raise", 2)}
 
@@ -166,7 +171,7 @@ class Ends(RunCase):
         return int(child)
 
     def test_by_exec(self):
-        """What came before is told; the other program runs as it would."""
+        """Earlier allocations are reported; the new program runs as usual."""
         out = self.folder / "a.json"
         run = self.ready("execer", options=["--out", out])
         run.send(f"exec {self.program('ends')}")
@@ -234,7 +239,7 @@ class Children(RunCase):
         self.assertEqual(["a.json"], self.files())
 
     def test_started_children_are_summed(self):
-        """The first process has its own report, those that come later have one sum; the rest are named."""
+        """The first process has its own report, later ones share one sum; others are named."""
         program = self.program("known_alloc")
         script = self.folder / "script"
         script.write_text("#!/bin/sh\n/bin/true\n" + f"printf 'go 20\\nexit\\n' | {program}\n" * 3)
@@ -253,7 +258,8 @@ class Children(RunCase):
         self.assertRegex(done.stderr, r"(?m)^memprofctl: not profiled: .*true.*: has no OCaml runtime")
 
     def test_from_the_first_allocation(self):
-        """A program that a script starts is sampled from its begin, however late memprofctl sees which one it is."""
+        """A program that a script starts is sampled from its begin, however late memprofctl detects
+        it."""
         script = self.folder / "script"
         script.write_text(f"""#!/bin/sh
 kill -STOP $PPID
@@ -275,7 +281,7 @@ wait
             self.assert_estimate(name, found, truth[name]["allocated_words"], self.CHILD_RATE)
 
     def test_exec(self):
-        """The program that comes by exec is a process of its own."""
+        """A program started by exec is a separate process."""
         run = self.ready("execer", options=["--out", self.folder / "a.json"])
         run.send(f"exec {self.program('ends')}")
         self.assertEqual("ready", run.read_line().split()[0])
@@ -287,7 +293,7 @@ wait
         self.assertIn("Ends.hold", self.sites("a.ends.json"))
 
     def test_many(self):
-        """Those beyond the limit run as they would, and are counted."""
+        """Children beyond the limit run normally, and are counted."""
         done = self.run_forks(400, 1)
         self.assertIn('{"pid":400}', done.stdout)
         profiled = re.search(r"forks, OCaml [0-9.]+, (\d+) other processes", done.stderr)
@@ -295,7 +301,7 @@ wait
         self.assertEqual(400, int(profiled[1]) + sum(int(times or 1) for times in refused), done.stderr)
 
     def test_killed(self):
-        """Whoever is killed, the others go on, and nothing is left behind."""
+        """If any process is killed, the others continue, and nothing is left behind."""
         for victim in ("memprofctl", "program", "child"):
             with self.subTest(victim):
                 run = self.ready("forks", rate=self.CHILD_RATE)
@@ -330,12 +336,12 @@ wait
 
 class Children5(Children):
     targets = TARGETS5
-    user = UNPRIVILEGED  # their libraries are in the home folder of root
+    user = UNPRIVILEGED  # their libraries are in root's home folder
 
 
 class Ends5(Ends):
     targets = TARGETS5
-    user = UNPRIVILEGED  # their libraries are in the home folder of root
+    user = UNPRIVILEGED  # their libraries are in root's home folder
 
 
 class Check(RunCase):
@@ -347,7 +353,7 @@ class Check(RunCase):
                               timeout=harness.TIMEOUT, check=False)
 
     def test_limits(self):
-        """20 MiB are held: limits above hold, limits below are broken and named with the site."""
+        """20 MiB are held: limits above pass, limits below fail with the site's name."""
         for rule in ("--max-live", "--max-peak", "--max-allocated"):
             with self.subTest(rule):
                 done = self.check(rule, "40MiB")
@@ -399,7 +405,7 @@ class Check(RunCase):
 
 
 class Growth(RunCase):
-    """memprofctl check --max-growth, for which the runtime's collections are counted."""
+    """memprofctl check --max-growth, which counts the runtime's collections."""
 
     def check_growth(self, what, *options, rounds=400):
         command = [*self.user, self.folder / "memprofctl", "check", "-q", "--sampling-rate", f"{RATE:g}", *options,
@@ -408,14 +414,14 @@ class Growth(RunCase):
                               timeout=harness.TIMEOUT, check=False)
 
     def test_growth(self):
-        """A full cache does not grow, however much of it is garbage; 50 kB a round that leak do."""
+        """A full cache does not grow, even with much garbage; a leak of 50 kB per round does."""
         done = self.check_growth("cache", "--max-growth", "0")
         self.assertEqual(0, done.returncode, done.stderr)
         done = self.check_growth("leak", "--max-growth", "0", "--max-growth", r"Growth\.replace=0")
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r"(?m)^BROKEN  growth <= 0 B: .*most of it: Growth\.keep")
         self.assertRegex(done.stderr, r"(?m)^ok      growth <= 0 B of Growth\\.replace: ")
-        # 200 rounds of 100 blocks of 520 bytes with a list's cell of 24, from the middle on.
+        # 200 rounds of 100 blocks of 520 bytes with a list cell of 24, counted from the middle.
         found = re.search(r"growth <= 0 B: ([0-9.]+) MiB", done.stderr)
         self.assertAlmostEqual(200 * 100 * 544 / 2**20, float(found[1]), delta=5, msg=done.stderr)
 
@@ -427,14 +433,15 @@ class Growth(RunCase):
 
 class Growth5(Growth):
     targets = TARGETS5
-    user = UNPRIVILEGED  # their libraries are in the home folder of root
+    user = UNPRIVILEGED  # their libraries are in root's home folder
 
 
 class Program(RunCase):
-    """The program is what it would be without us."""
+    """The program runs as it would without memprofctl."""
 
     def test_environment(self):
-        """Unless children are followed it is not changed, for them either, whatever LD_PRELOAD was before."""
+        """The environment stays unchanged unless children are followed, and for them too, whatever
+        LD_PRELOAD was."""
         library = self.folder / "libother.so"
         subprocess.run(["cc", "-shared", "-o", library, "-x", "c", os.devnull], check=True)
         for before in (None, str(library)):
@@ -452,7 +459,7 @@ class Program(RunCase):
                 self.assertEqual([line for line in alone.stdout.splitlines() if not line.startswith("LD_PRELOAD=")], others)
 
     def test_its_own_options(self):
-        """They are not taken for memprofctl's, whatever stands before --."""
+        """The program's options are not taken as memprofctl's, with or without --."""
         for options in ([], ["-q"], ["--out", self.folder / "a.json"], ["--sampling-interval", "1KiB"]):
             with self.subTest(options):
                 command = [*self.user, self.folder / "memprofctl", "run", *options, "--", "/bin/echo", "-q", "--out", "--", "-x"]
@@ -473,7 +480,7 @@ class Program(RunCase):
         self.assertIn("Known_alloc.site_small", self.sites("a.json"))
 
     def test_others_run_unprofiled(self):
-        """What cannot be profiled runs as it would, and is named."""
+        """Programs that cannot be profiled run normally, and are named."""
         setuid = self.folder / "setuid"
         shutil.copy2(self.targets / "ends", setuid)
         setuid.chmod(0o4755)
@@ -484,7 +491,7 @@ class Program(RunCase):
                 self.assert_one_line(done.stderr, "not profiled", str(program))
 
     def test_refusals(self):
-        """Before the program starts, as a shell says it."""
+        """Errors before the program starts look like a shell's."""
         marker = self.folder / "started"
         cases = [(["/no/such"], [], harness.NO_PROCESS, ("cannot run /no/such", "No such file")),
                  ([self.folder], [], harness.PRIVILEGES, ("cannot run", "Permission denied")),
@@ -500,7 +507,7 @@ class Program(RunCase):
         self.assertFalse(marker.exists())
 
     def test_interrupt(self):
-        """Ctrl-C goes to both: the program decides, and the report is there."""
+        """Ctrl-C reaches both: the program decides, and the report is complete."""
         script = self.folder / "wait.ml"
         script.write_text("let () = Sys.set_signal Sys.sigint (Sys.Signal_handle (fun _ -> print_endline \"handled\"; exit 9));\n"
                           "  print_endline \"ready\"; while true do ignore (Sys.opaque_identity (ref 1)) done\n")
@@ -516,7 +523,7 @@ class Program(RunCase):
 
 
 class Reader(RunCase):
-    """The program does not depend on who reads."""
+    """The program does not depend on memprofctl's reading."""
 
     def test_killed(self):
         run = self.ready("ends", rate=1e-2)
@@ -529,7 +536,7 @@ class Reader(RunCase):
         eventually(lambda: not pathlib.Path(f"/proc/{child}").exists(), "it ends by itself")
 
     def test_stopped(self):
-        """What the ring has no room for is counted and told; the program is not held up."""
+        """Events that do not fit the ring are counted and reported; the program does not wait."""
         out = self.folder / "a.json"
         run = self.ready("known_alloc", options=["--out", out], rate=1)
         os.kill(run.pid, signal.SIGSTOP)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd as a service: whatever its clients do, it ends soon, lets go of programs, and answers others."""
+"""memprofd as a service: whatever its clients do, it ends soon, detaches programs, and answers
+others."""
 
 import concurrent.futures
 import contextlib
@@ -24,20 +25,20 @@ from terminal import take_terminal
 
 STOPS_WITHIN = 5  # seconds, all targets detached
 RATE = 1e-2
-# The hash of "s3cret".
+# Hash of "s3cret".
 HASH = "$2b$04$abcdefghijklmnopqrstuuLZYjhNQAOdpbzt4WxWlUHjv1wsyH5DG"
 
 
 def waits_unread(socket):
     """Bytes that clients of a Unix socket have not read."""
     said = subprocess.run(["ss", "-xHn"], capture_output=True, text=True, check=True).stdout
-    # Netid State Recv-Q Send-Q Local ...: the server's end has what it sent in Send-Q.
+    # Netid State Recv-Q Send-Q Local ...: Send-Q of the server's end is its unread output.
     return sum(int(line.split()[3]) for line in said.splitlines() if str(socket) in line)
 
 
 class ClientsThatDoNotRead(E2ETest):
     def frozen_client(self, daemon, target, wake="stat"):
-        """Of a stream of the target's events, which has begun."""
+        """A stopped client of a stream of the target's events, after the stream has begun."""
         client = self.process(Process([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "events", "--pid",
                                        target.pid, "-o", "json"]))
         eventually(lambda: target.command(wake) and client.output, "the client is told of events")
@@ -61,7 +62,8 @@ class ClientsThatDoNotRead(E2ETest):
         self.assert_same_output(target, expected)
 
     def test_are_cut_off(self):
-        """Once there is more for them than the connection holds; the program is idle from then on."""
+        """Clients are disconnected once more is pending than the connection buffers; the program is
+        idle then."""
         target = self.target("known_alloc")
         daemon = self.daemon("--pid", target.pid, rate=RATE)
         self.sample_on_command(daemon, target)
@@ -93,7 +95,7 @@ class Signals(E2ETest):
         self.assertEqual(0, daemon.stop())
 
     def told_to_end_while_it_cannot(self, *numbers):
-        """Its control thread is held as long as the test does not end; signals that come together."""
+        """Signals arrive while its control thread is held until the end of the test."""
         target = self.target("busy_threads")
         daemon = self.process(SteppedDaemon(self.folder, "--pid", target.pid))
         daemon.wait_state(target.pid, "sampling")
@@ -105,12 +107,13 @@ class Signals(E2ETest):
 
     @staticmethod
     def hold_control(daemon):
-        """At what it asks of a target's memory again and again."""
+        """Holds the control thread in repeated requests for a target's memory."""
         for _ in range(1000):
             daemon.stop_at(1, "sendmsg")
             thread = daemon.held(timeout=harness.TIMEOUT)[-1]
             name = pathlib.Path(f"/proc/{daemon.memprofd_pid}/task/{thread}/comm")
-            if name.exists() and name.read_text() == "control\n":  # or of one that reads memory for it
+            if name.exists() and name.read_text() == "control\n":  # or the thread reading memory
+                                                                   # for it
                 return
             daemon.go()
         raise AssertionError("the control thread asks nothing")
@@ -143,7 +146,7 @@ class Signals(E2ETest):
         self.assert_works_on(target)
 
     def on_a_terminal(self, target, *prefix):
-        """memprofd in a session whose terminal this is: (process, terminal)."""
+        """memprofd in a session on a terminal: (process, terminal)."""
         master, slave = pty.openpty()
         folder = self.folder / f"terminal-{master}"
         folder.mkdir()
@@ -184,7 +187,7 @@ class Signals(E2ETest):
 
 class ManyPrograms(E2ETest):
     PROGRAMS = 300 if harness.MATRIX or harness.TIMES else 60
-    LET_GO_WITHIN = 10  # seconds, where nothing else takes the processors
+    LET_GO_WITHIN = 10  # seconds, if nothing else uses the processors
     PATIENCE = 600
 
     def sampled(self):
@@ -215,7 +218,8 @@ class ManyPrograms(E2ETest):
 
 
 class WhoMayDoWhat(E2ETest):
-    """On the Unix socket: root everything, others their own programs; each request leaves a line."""
+    """On the Unix socket root may do everything, others only control their own programs; each
+    request is logged."""
 
     NOBODY = 65534
 
@@ -259,7 +263,8 @@ class WhoMayDoWhat(E2ETest):
         self.assertRegex(log, rf"level=info pid={roots.pid} .*attach \(default rate\) by user 0, process \d+: done")
 
     def test_a_program_that_is_roots_by_then(self):
-        """Between the question whose it is and the look at it, its pid becomes that of another."""
+        """Between the check of its owner and the inspection, the pid goes to another user's
+        process."""
         daemon = self.open_to_nobody(self.process(SteppedDaemon(self.folder)))
         own = self.process(Process([*self.AS_NOBODY, harness.TARGETS / "busy_threads"]))
         own.read_line()
@@ -284,7 +289,8 @@ class WhoMayDoWhat(E2ETest):
         self.assertEqual(0, code, said)
 
     def test_the_journal_gets_priorities(self):
-        """Where the journal is what stderr is; a file that inherits the variable has lines without."""
+        """If stderr is the journal; a file that inherits the variable gets lines without
+        priorities."""
         as_service = ("sh", "-c", 'JOURNAL_STREAM=$(stat -L -c %d:%i /dev/stderr) exec "$@"', "sh")
         for starter, prefix in ((as_service, "<4>"), (("env", "JOURNAL_STREAM=8:1"), "")):
             daemon = self.daemon("--log.format", "json", prefix=starter)
@@ -297,7 +303,7 @@ class WhoMayDoWhat(E2ETest):
             daemon.stop()
 
     def test_what_grpc_says_is_in_the_log(self):
-        """As lines of the log's own form, and only where everything is told."""
+        """gRPC's messages appear as log lines, only at the most detailed level."""
         talkative = ("env", "GRPC_VERBOSITY=DEBUG", "GRPC_TRACE=http")
         for level in ("debug", "info"):
             daemon = self.daemon("--log.format", "json", "--log.level", level, prefix=talkative)
@@ -310,7 +316,7 @@ class WhoMayDoWhat(E2ETest):
 
 
 class Upgrades(E2ETest):
-    """Programs that hold agents of other builds, which stay until they end."""
+    """Programs that hold agents of other builds until they end."""
 
     FOLDER = harness.TARGETS
 
@@ -340,7 +346,7 @@ class Upgrades(E2ETest):
         self.assertEqual(0, target.exit()["errors"])
 
     def test_an_upgrade_under_the_same_name(self):
-        """Twice: the program ends up with three agents, two of which are of other builds."""
+        """After two upgrades the program has three agents, two of other builds."""
         target = self.target("busy_threads", folder=self.FOLDER)
         agent = self.folder / "installed.so"
         for build in (4, 5, None):
@@ -381,7 +387,8 @@ class Upgrades(E2ETest):
 
 
 class UpgradesOfOcaml5(Upgrades):
-    """There a newer agent got no samples where the old one had not noticed yet that nobody listens."""
+    """On OCaml 5 a newer agent once got no samples while the old one had not detected the end of
+    its session."""
 
     FOLDER = harness.TARGETS5
 
@@ -416,11 +423,11 @@ class UpgradesOfOcaml5(Upgrades):
 
 
 class Discovery(E2ETest):
-    """--name: programs are profiled as they start, without anybody's attach."""
+    """--name profiles programs as they start, without an attach."""
 
     def setUp(self):
         super().setUp()
-        # Of a name that no other test's programs have.
+        # A name that no other test's programs have.
         self.name = self.folder.name + "-shop"
         self.copy(harness.TARGETS / "busy_threads", self.name)
 
@@ -503,7 +510,8 @@ class Discovery(E2ETest):
         return found and found["outcome"].removeprefix("DISCOVERY_OUTCOME_").lower()
 
     def test_all_programs_are_listed_with_the_reason(self):
-        """Those that no rule names, and those that cannot be profiled; in the metrics they are counted."""
+        """Programs without a rule and those that cannot be profiled are listed; metrics count
+        them."""
         shop, other, detached = self.shop(), self.target("known_alloc"), self.shop()
         bytecode = self.target("bytecode_target")
         stripped = self.target("static_target")
@@ -535,7 +543,8 @@ class Discovery(E2ETest):
 
 
 class Restarts(E2ETest):
-    """With --state.directory the next memprofd goes on with what the one before it had, however that ended."""
+    """With --state.directory the next memprofd continues with the state of the previous one,
+    however that ended."""
 
     ROUNDS = 100 if harness.MATRIX else 2
 
@@ -547,18 +556,18 @@ class Restarts(E2ETest):
         return self.daemon("--state.directory", self.state, *options, **more)
 
     def written(self, pid, times=1):
-        """Waits until the target's file has been written so often from now on, by memprofd itself."""
+        """Waits until memprofd itself has written the target's file `times` times."""
         file = self.state / f"{pid}.target"
         for _ in range(times):
             before = file.stat().st_mtime_ns if file.exists() else 0
             eventually(lambda: file.exists() and file.stat().st_mtime_ns > before, "the target's file is written")
 
     def allocated(self, daemon, pid):
-        """Bytes, as a scrape has them."""
+        """Allocated bytes in a scrape."""
         return daemon.metrics().total("memprofd_allocated_bytes_total", pid=pid)
 
     def test_a_fifo_among_its_files(self):
-        """It is not waited at, and goes like what cannot be read."""
+        """memprofd does not wait at a FIFO, and removes it like any unreadable file."""
         self.state.mkdir(mode=0o700)
         os.mkfifo(self.state / "7.target")
         daemon = self.memprofd()
@@ -573,7 +582,8 @@ class Restarts(E2ETest):
         self.assert_one_line(daemon.said(), self.state, "user 1000", "--state.directory")
 
     def test_a_start_that_waits_for_ever_is_ended_by_a_signal(self):
-        """Here for a FIFO that nobody opens on its other side; a name that is not resolved is the same."""
+        """Here a FIFO that no process opens on the other side; a name that is never resolved is the
+        same."""
         for number in (signal.SIGTERM, signal.SIGINT):
             file = self.folder / f"{number}.yml"
             os.mkfifo(file)
@@ -581,7 +591,7 @@ class Restarts(E2ETest):
 
             def waits():
                 for task in pathlib.Path(f"/proc/{daemon.pid}/task").iterdir():
-                    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # that thread has just ended
+                    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # the thread has just ended
                         if "wait_for_partner" in (task / "wchan").read_text():
                             return True
                 return False
@@ -590,7 +600,7 @@ class Restarts(E2ETest):
             self.assertIn("ending before all is started", daemon.said())
 
     def test_killed_at_any_moment(self):
-        """What was scraped, or written down once, is never taken back; nothing is counted twice."""
+        """Scraped or stored counts never decrease, and nothing counts twice."""
         known, (busy, expected) = self.target("known_alloc"), self.busy_target(harness.RESTING_PROGRAM)
         options = ["--pid", known.pid, "--pid", busy.pid]
         words = lambda answer: answer["minor_words"] + answer["major_words"] - answer["promoted_words"]
@@ -607,7 +617,7 @@ class Restarts(E2ETest):
                 at_least = self.allocated(daemon, known.pid)
                 self.assertGreater(at_least, 0)
             else:
-                # Added up in another order.
+                # The sums were added in another order.
                 at_least = daemon.targets()[known.pid]["allocated_bytes"] * (1 - 1e-12)
                 self.written(known.pid, times=2)
             known.send("go 1")
@@ -626,7 +636,7 @@ class Restarts(E2ETest):
         self.assert_same_output(busy, expected)
 
     def test_goes_on_as_it_was_asked(self):
-        """Rate, budget and every counter go on over an ordinary restart with other options."""
+        """Rate, budget and every counter continue over a normal restart with other options."""
         target = self.target("known_alloc")
         daemon = self.memprofd(rate=1e-4)
         daemon.ctl("attach", "--pid", target.pid, "--sampling-rate", "2e-3", "--max-overhead", "5%")
@@ -658,7 +668,7 @@ class Restarts(E2ETest):
         self.assertEqual(attached, now["attached_unix_ns"])
         self.assertEqual(0.05, after.value("memprofd_overhead_budget_ratio", pid=target.pid))
         self.assertEqual(1e-3, after.value("memprofd_requested_sampling_rate", pid=target.pid))
-        # What was live is not followed any more.
+        # Earlier live blocks are no longer followed.
         self.assertLess(after.value("memprofd_live_bytes", pid=target.pid),
                         before.value("memprofd_live_bytes", pid=target.pid) / 2)
         daemon.metrics()
@@ -677,7 +687,7 @@ class Restarts(E2ETest):
         self.written(target.pid)
         daemon.detach(target.pid)
         counted = daemon.targets()[target.pid]["alloc_events"]
-        daemon.kill()  # what was answered is known to the next one
+        daemon.kill()  # the next one has the answered counts
         daemon = self.memprofd()
         now = daemon.targets()[target.pid]
         self.assertEqual(("detached", "detached on request", counted),

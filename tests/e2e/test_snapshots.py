@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of running programs: what their files tell is what the program has, a program does not notice them,
-and whatever fails or ends in the middle leaves nothing behind."""
+"""Snapshots of running programs: the files match the programs, programs do not notice, and failures
+leave nothing behind."""
 
 import collections
 import contextlib
@@ -31,14 +31,14 @@ IMAGE = harness.BUILD / "tests" / "heap_image"
 
 
 def image(path):
-    """What is in the file of a snapshot."""
+    """Contents of a snapshot file."""
     found = json.loads(subprocess.run([IMAGE, path], capture_output=True, text=True, check=True).stdout)
     found["rows"] = {(tag, fields): blocks for tag, fields, blocks in found["rows"]}
     return found
 
 
 class Snapshot(HeapCopy):
-    """The users' command, on programs that nothing was prepared for."""
+    """The users' command, on unprepared programs."""
 
     def attached(self, name="busy_threads", *options, **daemon_options):
         target = self.target(name, folder=self.programs)
@@ -58,7 +58,7 @@ class Snapshot(HeapCopy):
         return self.process(Process(self.take_command(daemon, name)))
 
     def heaps(self, daemon):
-        """The messages of gRPC's Heaps, and how to ask; meanwhile is done until there is an answer."""
+        """gRPC's Heaps: the messages, and a function to ask while `meanwhile` runs."""
         _, pb = message_modules(self.folder, "memprof/v1/profiler.proto", "memprof/v1/heaps.proto")
 
         def ask(method, request, answer, meanwhile=lambda: time.sleep(0.01)):
@@ -71,14 +71,14 @@ class Snapshot(HeapCopy):
         return pb, ask
 
     def stepping(self, target, daemon, command=""):
-        """Until it is sampled, an idle program is given something to do."""
+        """Gives an idle program work until it is sampled."""
         def sampling():
             target.command(command or f"step {self.folder / 'own'}")
             return daemon.state(target.pid) == "sampling"
         eventually(sampling, "it is sampled")
 
     def take_while(self, daemon, work):
-        """The taker, at its end; the program does something meanwhile."""
+        """The finished taker; the program works meanwhile."""
         taker = self.taker(daemon, "a.heap")
         work()
         while taker.running():
@@ -94,7 +94,8 @@ class Snapshot(HeapCopy):
         return told, image(self.folder / "a.heap")
 
     def check_same_garbage(self, told, garbage):
-        """What the command tells, and gRPC; times to the nanosecond, which the command's text ends at."""
+        """The command and gRPC report the same; times are exact to the resolution of the command's
+        text."""
         def known(row, name):
             return round(getattr(row, name), 9) if row.HasField(name) else None
         for name, count in (("garbage", garbage.garbage), ("young", garbage.young), ("dead", garbage.dead)):
@@ -150,7 +151,7 @@ class Taking5(Taking):
 
 
 class ByItself(Snapshot):
-    """memprofd takes them when its rules say so."""
+    """memprofd takes snapshots by its rules."""
 
     def watched(self, name, *rules):
         self.taken = self.folder / "auto"
@@ -192,7 +193,7 @@ class ByItself(Snapshot):
         self.check_kept(daemon, target.pid)
 
     def check_kept(self, daemon, pid):
-        """gRPC tells of those that are kept what the command tells of their files."""
+        """gRPC and memprofctl agree about the stored snapshots."""
         last, first = [path.name for path in reversed(self.files())]
         pb, ask = self.heaps(daemon)
         heaps = ask("ListHeaps", pb.ListHeapsRequest(pid=pid), pb.ListHeapsResponse)
@@ -220,7 +221,7 @@ class ByItself(Snapshot):
         self.check_same_garbage(told, garbage)
 
     def test_when_it_is_asked_for(self):
-        """Without a rule: none is taken but those that are asked for, and these stay."""
+        """Without a rule only requested snapshots are taken, and all are kept."""
         target, daemon = self.watched("heap_shapes")
         self.stepping(target, daemon)
         pb, ask = self.heaps(daemon)
@@ -255,7 +256,7 @@ class ByItself5(ByItself):
 
 
 class Points(ByItself):
-    """Where the program's code says so; the agent's library is linked in."""
+    """Snapshots at points of the program's code; the agent's library is linked in."""
 
     programs = harness.TARGETS
     test_after_major_collections_and_at_the_programs_end = None
@@ -311,7 +312,8 @@ class Names5(Names):
     programs = TARGETS5
 
     def test_of_fibers(self):
-        """Blocks that nothing but the stack of a suspended fiber holds, or of one that it returns to."""
+        """Blocks that only the stack of a suspended fiber holds, or of a fiber that it returns
+        to."""
         target, daemon = self.attached("heap_domains")
         self.stepping(target, daemon, "stat")
         taker = self.taker(daemon, "a.heap")
@@ -342,7 +344,7 @@ class Names5(Names):
 
 
 class Refused(Snapshot):
-    """Before anything is done to the program."""
+    """Refusals before anything is done to the program."""
 
     def refused(self, daemon, target, *options):
         path = self.folder / "refused.heap"
@@ -359,7 +361,7 @@ class Refused(Snapshot):
         self.assertEqual(harness.NOT_PROFILABLE, done.returncode)
         self.assertRegex(done.stderr, f"a snapshot would pause pid {target.pid} for about .*, and .* are allowed: pass --max-pause ")
         self.assertRegex(daemon.said(), "snapshot by user 0, process .*: refused: a snapshot would pause")
-        # What it names is taken; again where the machine has become slower meanwhile.
+        # The suggested limit is enough; retry if the machine has become slower.
         def taken():
             nonlocal done
             enough = re.search(r"pass --max-pause (\d+ms|[\d.]+s)", done.stderr)[1]
@@ -406,7 +408,8 @@ class Refused5(Snapshot):
     programs = TARGETS5
 
     def test_domains_that_do_not_stand_still_in_time(self):
-        """One is in C code for seconds: the others do not wait for it longer than is allowed, and then for a copy."""
+        """One domain is in C code for seconds: the others wait for it only for the allowed time,
+        and then for a copy."""
         target, daemon = self.attached("heap_domains")
         self.stepping(target, daemon, "stat")
 
@@ -431,7 +434,7 @@ class Ends(Snapshot):
                 taker = self.taker(daemon, f"{seed}.heap")
                 time.sleep(random.Random(seed).uniform(0, LONGEST / 2))
                 daemon.kill()
-                # It had it all by then, or says what became of memprofd and leaves nothing.
+                # Either it was complete, or it reports memprofd's end and leaves no file.
                 if taker.wait() != 0:
                     self.assertEqual([], list(self.folder.glob(f"{seed}.heap*")))
                 eventually(lambda: all(is_gone(child) for child in children(target.pid)), "the copy ends")
@@ -445,7 +448,7 @@ class Ends(Snapshot):
         harness.NOTES.append(f"{KILLS} kills of memprofd")
 
     def test_of_the_program_at_a_random_moment(self):
-        """memprofd goes on, and nothing of the program is left."""
+        """memprofd continues, and nothing of the program is left."""
         daemon = self.daemon()
         for seed in range(KILLS):
             with self.subTest(seed=seed):
@@ -469,7 +472,7 @@ class Ends(Snapshot):
         harness.NOTES.append(f"{KILLS} kills of the program")
 
     def waiting(self, daemon):
-        """One that waits for the program: of two at a time one is refused."""
+        """A snapshot that waits for the program; a second request is refused."""
         pair = [self.taker(daemon, name) for name in ("a.heap", "b.heap")]
         eventually(lambda: not all(taker.running() for taker in pair), "one is refused")
         refused, waits = sorted(pair, key=lambda taker: taker.running())
@@ -478,7 +481,8 @@ class Ends(Snapshot):
         return waits
 
     def test_while_it_waits_for_an_idle_program(self):
-        """Who asked goes, or the target is let go of: at once, and nothing is left."""
+        """If the client leaves or the target is detached, the wait ends at once, and nothing is
+        left."""
         target, daemon = self.attached("heap_shapes")
         self.stepping(target, daemon)
         taker = self.waiting(daemon)
@@ -499,7 +503,7 @@ class Ends(Snapshot):
         taker = self.waiting(daemon)
         target.kill()
         self.assertEqual(harness.NO_PROCESS, taker.wait())
-        # It waited already, or was just looking at the program's memory.
+        # It was waiting, or reading the program's memory.
         self.assertRegex(taker.stderr(), f"pid {target.pid} ended while its snapshot was taken|no process with pid")
         self.assertEqual([], list(self.folder.glob("*.heap*")))
 
@@ -518,7 +522,7 @@ class BusyServers(harness.E2ETest):
 
 
 def copies():
-    """Of this build's programs."""
+    """Copies of this build's programs."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -528,7 +532,7 @@ def copies():
 
 
 class Faults(Snapshot):
-    """A system call of memprofd fails while it takes a snapshot, or the program does something just then."""
+    """During a snapshot, a system call of memprofd fails or the program does something."""
 
     programs = TARGETS5
 
@@ -544,7 +548,7 @@ class Faults(Snapshot):
         return target
 
     def counts(self):
-        """How many calls of each kind there are in a snapshot that nobody disturbs."""
+        """Number of calls of each kind in an undisturbed snapshot."""
         target = self.sampled()
         self.memprofd.stop_at(1_000_000_000, *CALLS)
         self.assertEqual(OK, self.taker(self.memprofd, "counts.heap").wait())
@@ -560,7 +564,7 @@ class Faults(Snapshot):
         return False
 
     def disturbed(self, target, name, position, event):
-        """Whether it was, and what memprofctl ended with."""
+        """(whether the fault happened, exit code of memprofctl)"""
         taker = self.process(Process([*self.take_command(self.memprofd, "a.heap"), "--pid", target.pid]))
         reached = self.hold(taker, name, position)
         if reached:
@@ -574,7 +578,7 @@ class Faults(Snapshot):
         return reached
 
     def check_next(self, target):
-        """The program is as it was: another snapshot can be taken, and nothing of it is left."""
+        """The program is unchanged: another snapshot works, and nothing is left of the first."""
         def taken():
             return self.take(self.memprofd, "--pid", target.pid, name="next.heap", check=False)[1].returncode == OK
         eventually(taken, "a snapshot is taken")
@@ -604,14 +608,14 @@ class Faults(Snapshot):
 
 
 class Reading(Snapshot):
-    """What memprofctl tells of a snapshot's file is what the program had."""
+    """memprofctl's answers about a snapshot file match the program."""
 
-    # With what malloc's chunks have beyond what was asked for, 8 bytes for each Bigarray; and what channels are but buffers.
+    # Includes malloc's overhead per chunk, 8 bytes per Bigarray, and channels beyond their buffers.
     outside = {"custom _bigarr02": 8008 + 1208 + 392, "custom _mutex": 40, "custom _threadstatus": 104}
     channels = 3 * 65536 + 344
 
     def ask(self, question, path, *options):
-        """The answer in JSON; as a table it is one, too."""
+        """The answer in JSON; checks that the table works, too."""
         command = [harness.BUILD / "memprofctl", "snapshot", question, path, *options]
         table = subprocess.run(command, capture_output=True, text=True, timeout=harness.TIMEOUT)
         self.assertEqual((OK, ""), (table.returncode, table.stderr))
@@ -633,7 +637,7 @@ class Reading(Snapshot):
         shapes = {row["name"]: row["reachable"]["blocks"] for row in shown["shapes"]}
         self.assertEqual(OLD, {(tag, fields): shapes.get(f"block({fields}, tag {tag})") for tag, fields in OLD})
         outside = {row["name"]: row["outside_bytes"] for row in shown["shapes"] if row["outside_bytes"]}
-        # Channels have their types where the machine has this compiler's library.
+        # Channels have types if the machine has this compiler's library.
         channels = sum(outside.pop(name, 0) for name in ("custom _chan", "in_channel", "out_channel"))
         self.assertEqual((self.outside, self.channels), (outside, channels))
         self.assertEqual(sum(outside.values()) + channels, shown["heap"]["outside_bytes"])
@@ -650,7 +654,7 @@ class Reading(Snapshot):
         self.check_description(target, daemon, told["kept_words"])
 
     def check_description(self, target, daemon, kept_words):
-        """gRPC tells the same of a snapshot that nobody keeps."""
+        """gRPC reports the same about a snapshot that is not stored."""
         pb, ask = self.heaps(daemon)
         heap = ask("DescribeHeap", pb.DescribeHeapRequest(pid=target.pid, max_pause_seconds=10, limit=10_000),
                    pb.DescribeHeapResponse, lambda: target.command(f"step {self.folder / 'own'}"))
@@ -667,7 +671,7 @@ class Reading(Snapshot):
         self.assertRegex(daemon.said(), "snapshot to describe by user 0, process .*: done")
 
     def assert_in_the_table(self, way):
-        """It parts behind the array where a cell of the table has been sampled, which tells its type."""
+        """The path splits after the array if a sampled table cell gives its type."""
         wholes = [way["path"] + child["path"] for child in way["children"]] or [way["path"]]
         for whole in wholes:
             self.assertRegex(whole, r"^global Demo_server, field \d+ → block\(4\) field 1 → array\[\*\]")
@@ -690,7 +694,7 @@ class Reading(Snapshot):
         self.assert_one_line(none.stderr, "no sampled block's callstack matches")
 
     def test_why_in_one_step(self):
-        """What the program has now; a misspelt site does not stop it."""
+        """Takes a snapshot of the present state; a misspelt site does not pause it."""
         target = self.target("demo_server", "--self-load", "2", folder=TARGETS4)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
@@ -720,13 +724,13 @@ class Reading(Snapshot):
         self.assertEqual({field.name for field in pb.HeapWhy.DESCRIPTOR.fields}, set(why))
         self.assertEqual(why["sites"], list(answer.sites))
         self.assertGreaterEqual(answer.reachable.sampled_blocks, why["reachable"]["sampled_blocks"])
-        # Another snapshot than the command's has other sessions, behind the same global.
+        # This is another snapshot with other sessions, behind the same global.
         for path in (why["paths"][0]["path"], answer.paths[0].path):
             self.assertRegex(path, r"^global Demo_server, field \d+ → block\(\d\) field 1 → array")
         self.assertRegex(daemon.said(), "snapshot for why by user 0, process .*: done")
 
     def query(self, path, sql):
-        """Rows as dictionaries; as a table there is a line for each."""
+        """Rows as dictionaries; checks that the table has a line for each."""
         command = [harness.BUILD / "memprofctl", "snapshot", "query", path, sql]
         answer = json.loads(subprocess.run([*command, "-o", "json"], capture_output=True, check=True,
                                            timeout=harness.TIMEOUT).stdout)
@@ -736,7 +740,7 @@ class Reading(Snapshot):
         return [dict(zip(answer["columns"], row)) for row in answer["rows"]]
 
     def test_the_documents_queries(self):
-        """Each example of docs/heap_sql.md has an answer, which agrees with what other commands report."""
+        """Each example of docs/heap_sql.md has an answer that agrees with other commands."""
         target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
@@ -768,7 +772,7 @@ class Reading(Snapshot):
                          answers["How much of the free memory is in blocks of up to a size?"][-1]["up_to_here"])
 
     def test_blocks_have_types_of_the_source(self):
-        """By .cmt files, without which the same blocks have shapes."""
+        """Blocks have source types with .cmt files, and shapes without."""
         target = self.target("demo_server", "--self-load", "2", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         eventually(lambda: any(site["function"].endswith("make_session") and site["live_bytes"]
@@ -803,7 +807,7 @@ class Reading(Snapshot):
         self.assertNotIn("Demo_server.Sessions.session", without)
 
     def test_memprofd_gives_blocks_their_types_too(self):
-        """What it tells of heaps itself, of one that is taken and of those that it keeps."""
+        """Types in memprofd's own answers about new and stored snapshots."""
         kept = self.folder / "auto"
         kept.mkdir()
         places = [option for folder in self.cmt() for option in ("--snapshot.cmt", folder)]
@@ -827,7 +831,7 @@ class Reading(Snapshot):
         self.check_census(daemon, target.pid, pb, ask)
 
     def check_census(self, daemon, pid, pb, ask):
-        """Of those that are kept, and in the metrics of the last one, which memprofctl counts likewise."""
+        """Censuses of stored snapshots, and metrics of the last one, match memprofctl's."""
         def told():
             return ask("ListCensuses", pb.ListCensusesRequest(pid=pid, limit=100), pb.ListCensusesResponse)
         eventually(lambda: told().uncounted == 0, "both are counted")
@@ -851,7 +855,7 @@ class Reading(Snapshot):
         self.assertEqual((0, False), (types.disagreed, types.out_of_time))
 
     def cmt(self):
-        """Where there are types of the program and of the library of its OCaml."""
+        """Folders with types of the program and of its OCaml library."""
         if self.programs != TARGETS5:
             return [self.programs / "obj"]
         release = self.programs.name.removeprefix("targets-")
@@ -879,7 +883,8 @@ class Reading(Snapshot):
         self.assertFalse((self.folder / "x.db").exists())
 
     def test_what_the_program_marks(self):
-        """Marked values have the names of the program; the query of docs/heap_sql.md finds those of a tag."""
+        """Marked values have the program's names; the query of docs/heap_sql.md finds the values of
+        a tag."""
         target, daemon = self.attached("reports")
         self.stepping(target, daemon, "minor")
         target.command("mark 300")
@@ -894,7 +899,7 @@ class Reading(Snapshot):
         self.assertGreater(row["retained_bytes"], row["bytes"] - 1)
 
     def test_what_ephemerons_keep(self):
-        """A snapshot says before the collection what the collector will keep, by tag."""
+        """Before the collection, a snapshot shows by tag what the collector will keep."""
         target, daemon = self.attached("heap_shapes")
         self.stepping(target, daemon, "weak")
         path = self.folder / "a.heap"
@@ -903,10 +908,12 @@ class Reading(Snapshot):
             self.assertEqual(0, self.take_while(daemon, lambda: target.command("weak")).wait())
             rows = self.query(path, "select tag, count(*) as n, sum(reachable) as kept from blocks "
                                     "where tag between 61 and 64 group by tag")
-            # Not while they are made, or when the last ones have been collected.
+            # Skip snapshots taken while the ephemerons are created, or after the last was
+            # collected.
             return {str(row["tag"]): row["kept"] for row in rows if row["n"] > row["kept"] or row["tag"] == 64}
         expected = {"61": 21, "62": 21, "63": 20, "64": 1}
-        # Each try takes a second or more, and not each moment of a collection is one that tells.
+        # Each try takes a second or more, and only some moments of a collection show the
+        # difference.
         eventually(lambda: kept() == expected, "there is something to tell apart", 4 * harness.TIMEOUT)
         self.assertEqual(expected, target.command("collect"))
         classes = {row["name"]: row["reachable"]["blocks"] for row in self.ask("show", path)["shapes"]}
@@ -926,13 +933,13 @@ class Reading(Snapshot):
 
 
 class CaseStudies(Snapshot):
-    """Programs like those of the thesis on ocp-memprof, told from a snapshot."""
+    """Programs like those of the thesis on ocp-memprof, explained by a snapshot."""
 
     programs = harness.TARGETS
     ask = Reading.ask
 
     def retained(self, case):
-        """What each root keeps of all that is reachable, by its full name."""
+        """Share of all reachable memory that each root keeps, by its full name."""
         target, daemon = self.attached("case_studies")
         self.stepping(target, daemon, "work")
         target.command(f"begin {case}")
@@ -965,12 +972,13 @@ class CaseStudies5(CaseStudies):
 
 
 class HungTypes(Snapshot):
-    """A file of the compiler that nobody reads to its end: an answer does without."""
+    """A compiler file whose reads never end: answers do without it."""
 
     programs = harness.TARGETS
 
     def compiler_file(self):
-        """Where the machine's OCaml and tests/targets/compile-with.sh leave that of demo_server."""
+        """The file of demo_server from the machine's OCaml or from
+        tests/targets/compile-with.sh."""
         return next(path for path in (self.programs / "obj/demo_server.cmt", self.programs / "demo_server-types/demo_server.cmt")
                     if path.exists())
 
@@ -1006,14 +1014,14 @@ class Garbage(Snapshot):
         return target, daemon
 
     def wait_until_seen(self, target, daemon):
-        """memprofd has looked at the collector again."""
+        """memprofd has read the collector's state again."""
         def looked():
             return daemon.metrics().value("memprofd_snapshot_timestamp_seconds", pid=str(target.pid))
         before = looked()
         eventually(lambda: looked() > before, "memprofd looks again")
 
     def answer(self, target, daemon):
-        """What waits of the orders, and when the snapshot was begun and had been taken."""
+        """Waiting orders, and the times at which the snapshot began and ended."""
         began = time.monotonic()
         taker = self.take_while(daemon, lambda: target.command("tick"))
         ended = time.monotonic()
@@ -1025,7 +1033,7 @@ class Garbage(Snapshot):
         return told, orders, began, ended
 
     def answer_long_after(self, target, daemon, looking, dropped):
-        """So long that neither half of what has waited since then nor twice that much can be right."""
+        """Asks so late that neither half of the real waiting time nor twice of it can be right."""
         while True:
             told, orders, began, ended = self.answer(target, daemon)
             if began - dropped > ended - began + dropped - looking:
@@ -1039,7 +1047,7 @@ class Garbage(Snapshot):
         made = time.monotonic()
         for _ in range(2):
             looking = time.monotonic()
-            for _ in range(2):  # the second look has begun since
+            for _ in range(2):  # the second read began after it
                 self.wait_until_seen(target, daemon)
             target.command("full")
             target.command("full")
@@ -1063,7 +1071,7 @@ class Garbage(Snapshot):
         self.assertEqual(orders["ages"]["longest_seconds"], rows[0][1])
 
     def dropped_while_a_collection_ran(self, target, daemon):
-        """What waits of such orders then, unless it was found; when the snapshot was begun, and when they were dropped."""
+        """Orders that waited, unless found; time of the snapshot's begin and of the drop."""
         target.command("make")
         self.wait_until_seen(target, daemon)
         target.command("begin")
@@ -1076,7 +1084,7 @@ class Garbage(Snapshot):
         return orders and (orders, began, dropped)
 
     def test_a_collection_leaves_what_was_dropped_while_it_ran(self):
-        """So that what has waited for it may have waited for all of the collection before the last that has ended."""
+        """The reported wait may then cover the whole collection before the last finished one."""
         target, daemon = self.sampled()
         self.wait_until_seen(target, daemon)
         target.command("full")

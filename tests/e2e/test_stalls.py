@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread of memprofd that stands still: targets are sampled on, and who asks is told."""
+"""While one thread of memprofd hangs, targets are still sampled, and requests report the state."""
 
 import contextlib
 import ctypes
@@ -36,7 +36,7 @@ def ptrace(request, thread):
 
 @contextlib.contextmanager
 def stopped_thread(pid, name):
-    """Until the end of the block, in which the thread of that name does nothing."""
+    """The thread of that name is stopped within the block."""
     thread = thread_named(pid, name)
     ptrace(PTRACE_SEIZE, thread)
     ptrace(PTRACE_INTERRUPT, thread)
@@ -63,7 +63,7 @@ class Stalls(E2ETest):
         eventually(lambda: self.samples() > before, "its numbers go on")
 
     def test_control_thread(self):
-        """Longer than a lease."""
+        """Stops it longer than a lease."""
         with stopped_thread(self.memprofd.pid, "control"):
             lease_ends = time.monotonic_ns() + LEASE_NS
             told = self.memprofd.set_rate(self.known.pid, 2 * RATE, check=False)
@@ -71,14 +71,14 @@ class Stalls(E2ETest):
             self.assert_one_line(told.stderr, "memprofd has not done this", "memprofctl targets")
             eventually(lambda: time.monotonic_ns() > lease_ends, "every lease of before has run out")
             self.assert_fresh()
-        # The request that was late is done, and nothing else begins anew.
+        # The late request is done, and no session restarts.
         eventually(lambda: self.memprofd.targets()[self.known.pid]["sampling_rate"] == 2 * RATE, "the new rate")
         self.sample_on_command(self.memprofd, self.known)
         self.assert_fresh()
         self.assertNotIn("starting again", self.memprofd.said())
 
     def test_ingest_thread(self):
-        """Numbers tell that they are old, and the control thread goes on with all it has to do."""
+        """Answers report that their numbers are old, and the control thread continues."""
         other = self.target("known_alloc")
         self.memprofd.attach(other.pid)
         with stopped_thread(self.memprofd.pid, "ingest"):

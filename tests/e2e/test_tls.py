@@ -49,7 +49,7 @@ class TlsCase(E2ETest):
                 "--grpc.controllers", "ops")
 
     def ask(self, *command, name="ops", ca="ca", scheme="https://", env=None):
-        """memprofctl by the address, with the certificate of that name."""
+        """memprofctl with the address, and the certificate of that name."""
         tls = [f"--tls.ca={self.pem}/{ca}.pem"] if ca else []
         if name:
             tls += [f"--tls.cert={self.pem}/{name}.pem", f"--tls.key={self.pem}/{name}.key"]
@@ -64,7 +64,8 @@ class TlsCase(E2ETest):
 
 class Asking(TlsCase):
     def test_certificates(self):
-        """Who shows none is refused; the name in it says who may control."""
+        """Clients without a certificate are refused; the name in a certificate decides about
+        control."""
         target = self.target("known_alloc")
         self.daemon(*self.grpc_options())
         self.assertEqual(0, self.ask("targets").returncode)
@@ -84,7 +85,7 @@ class Asking(TlsCase):
         self.assertIn('"targets"', answer.stdout)
 
     def test_refusals(self):
-        """Each names what does not fit, and the remedy."""
+        """Each refusal names the mismatch and the remedy."""
         self.daemon(*self.grpc_options())
         self.authority("other")
         verify = ("localhost", "not signed by an authority of --tls.ca")
@@ -107,7 +108,7 @@ class Asking(TlsCase):
 
 
 class Refused(TlsCase):
-    """Certificates that no client would take end memprofd at its start, for gRPC and for HTTP."""
+    """Certificates that no client would accept end memprofd at its start, for gRPC and for HTTP."""
 
     def refusals(self):
         self.certificate("expired", "ca", "20200101000000Z", "20200102000000Z")

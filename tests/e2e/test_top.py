@@ -25,12 +25,12 @@ def sizes(line):
 
 
 def half_digits(line):
-    """Of all sizes in a line, how far what is shown may be from what it stands for, in bytes."""
+    """Largest rounding error of all sizes in a line, in bytes."""
     return [0.5 * 10 ** -len(number.partition(".")[2]) * UNITS[unit] for number, unit in SIZE.findall(line)]
 
 
 def live_and_allocated(line):
-    """Bytes; AssertionError while a part of the row is still to come."""
+    """Live and allocated bytes; AssertionError if the row is incomplete."""
     found = sizes(line)
     assert len(found) >= 2, line
     return found[:2]
@@ -46,12 +46,12 @@ class TopTest(E2ETest):
         return terminal
 
     def assert_gave_back(self, terminal, code=harness.OK):
-        """It has ended and left the terminal as it was."""
+        """top has ended and restored the terminal."""
         self.assertEqual(code, terminal.wait(), terminal.text())
         eventually(terminal.restored, "the terminal is as it was")
 
     def sampled(self, name="known_alloc", *arguments):
-        """A program under a daemon of its own."""
+        """A program under its own daemon."""
         program = self.target(name, *arguments)
         daemon = self.daemon("--pid", program.pid, rate=RATE)
         if name == "known_alloc":
@@ -62,7 +62,7 @@ class TopTest(E2ETest):
 
 
 class OnOneProgram(TopTest):
-    """A program that stands still but when it is told to go on."""
+    """A program that works only on command."""
 
     @classmethod
     def setUpClass(cls):
@@ -102,14 +102,14 @@ class OnOneProgram(TopTest):
         eventually(same, "the rows come in that order")
 
     def wait_until_row(self, terminal, words, check):
-        """A frame comes in pieces: what a row has is asked for until it is all there."""
+        """Waits until a row is complete, because a frame arrives in pieces."""
         def whole():
             check(terminal.row_with(words))
             return True
         eventually(whole, f"the row of {words} is right")
 
     def standing(self, terminal):
-        """What is shown when nothing changes any more."""
+        """The text once nothing changes any more."""
         seen = [terminal.text()]
 
         def same():
@@ -236,7 +236,7 @@ class OnOneProgram(TopTest):
 
         def in_history():
             points = self.memprofd.ctl_json("history", "--pid", self.pid, "--points", 1000)["points"]
-            # The last one goes on; a pause is at one of the two before.
+            # The last point is still open; a pause is at one of the two before.
             return sum(int(p["time_unix_ns"]) > counted_ns for p in points[:-1]) >= 2
         eventually(in_history, "the second round is history")
         terminal.press(" ")
@@ -254,7 +254,7 @@ class OnOneProgram(TopTest):
             return allocated() < 0.8 * paused
         eventually(older, "steps back show what was before")
         self.assertIn("PAUSED at", terminal.text())
-        terminal.press("a")  # sorts what was then
+        terminal.press("a")  # sorts the paused data
         terminal.wait_for("ALLOCATED*", "PAUSED at")
 
         def newer():
@@ -358,8 +358,8 @@ class OnOneProgram(TopTest):
         self.assertLess(frames[0]["time_unix_ns"], frames[2]["time_unix_ns"])
 
     def assert_same_site(self, listed, framed):
-        """`listed` is the site as `sites` tells it, `framed` as a frame does. Blocks that live grow older between the
-        two questions, so limits of lifetimes are others; everything else stands still."""
+        """`listed` is the site in `sites`, `framed` in a frame. Live blocks get older in between,
+        so limits of lifetimes differ; all else is equal."""
         self.assertEqual(listed["lifetime_seconds"].keys(), framed["lifetime_seconds"].keys())
         still = lambda site: {key: value for key, value in site.items() if not key.startswith(("callstack", "lifetime"))}
         self.assertEqual(still(listed), still(framed))

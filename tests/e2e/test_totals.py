@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a program, told by every output: the same numbers.
+"""All outputs show the same numbers of one run.
 
-The program works while a trace is recorded and events are streamed, then it
-stands still. All outputs rest on the same samples, so they differ by rounding
-to whole bytes at most.
+The program works while a trace is recorded and events are streamed, then it rests. All outputs use
+the same samples, so they differ at most by rounding to whole bytes.
 """
 
 import collections
@@ -29,9 +28,9 @@ RATE = 5e-4
 MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")
 ORDERS = {"allocated": "allocated", "promoted": "promoted", "live": "live", "died_young": "died-young",
           "died_old": "died-old"}
-ROUNDING = 1  # bytes: of a total, and of a site's share of it
+ROUNDING = 1  # bytes; of a total, and of each site
 SITE = re.compile(r"^Known_alloc\.(site_\w+)$")
-LARGE_WORDS = 512  # blocks from here on count once
+LARGE_WORDS = 512  # larger blocks count once
 N_SITES = 6
 CHANNEL = 65_536  # bytes of its buffer
 LEFT_ALONE = ("VmRSS", "VmPTE", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
@@ -41,7 +40,7 @@ OCAML_FOLDERS = [folder for folder in (OCAML4, harness.BUILD / "targets-4.14", h
 
 
 class Numbers:
-    """Bytes by measure: of all, and of each site_* function."""
+    """Bytes by measure: in total, and of each site_* function."""
 
     def __init__(self):
         self.total = collections.Counter()
@@ -54,7 +53,7 @@ class Numbers:
         return self
 
     def of(self, *measures):
-        """The same with these measures only."""
+        """The same with only these measures."""
         out = Numbers()
         out.total = {m: self.total[m] for m in measures}
         out.sites = {f: {m: counts[m] for m in measures} for f, counts in self.sites.items()}
@@ -70,7 +69,7 @@ def from_ctl(sites):
 
 
 def from_messages(sites):
-    """Sites of gRPC, or of the HTTP API's JSON."""
+    """Converts sites of gRPC or of the HTTP API's JSON."""
     numbers = Numbers()
     for site in sites:
         of_json = isinstance(site, dict)
@@ -81,7 +80,7 @@ def from_messages(sites):
 
 
 def words_of(event, rate):
-    """What a block stands for, as the message SampleEvent says."""
+    """Words that an event stands for, as SampleEvent defines."""
     if event.size_words < LARGE_WORDS:
         return event.n_samples / rate
     words = event.size_words + (event.source != 3)  # memory outside of the heap has no header
@@ -105,7 +104,7 @@ class Totals(E2ETest):
 
     @classmethod
     def attached_without_a_sample(cls):
-        """A "quiet" answer allocates little, but it may be sampled."""
+        """The answer to "quiet" allocates little, but may be sampled."""
         cls.program = harness.Target("known_alloc")
         cls.addClassCleanup(cls.program.kill)
         cls.pid = cls.program.pid
@@ -131,7 +130,7 @@ class Totals(E2ETest):
 
     @classmethod
     def run_program(cls):
-        """Makes samples of every kind, seen by a trace and a stream from the first on."""
+        """Makes samples of every kind while a trace and a stream record from the begin."""
         cls.file = f"{cls.shared.name}/run.ctf"
         recording = harness.Process(
             [harness.BUILD / "memprofctl", "--grpc.socket", cls.memprofd.socket, "record",
@@ -209,7 +208,7 @@ class Totals(E2ETest):
                               ("live", "live_bytes")):
             for sample in metrics.find(f"memprofd_site_{name}", pid=self.pid):
                 numbers.add(measure, sample.value, sample.labels["function"])
-        self.assert_same(numbers, "allocated", "promoted", "live")  # "other" is in the total
+        self.assert_same(numbers, "allocated", "promoted", "live")  # the total includes "other"
 
     # ------------------------------------------------------------ profiles
 
@@ -230,7 +229,7 @@ class Totals(E2ETest):
             shown = re.search(r"% of (\d+)B total", text)
             self.assertAlmostEqual(self.truth.total[measure], float(shown[1]), delta=ROUNDING)
             for function, counts in self.truth.sites.items():
-                if counts[measure] > self.truth.total[measure] / 100:  # it leaves out the small ones
+                if counts[measure] > self.truth.total[measure] / 100:  # small ones are omitted
                     self.assertAlmostEqual(counts[measure], row_of(top_rows(text), SITE.match(function)[1]).flat,
                                            delta=ROUNDING)
 
@@ -298,7 +297,7 @@ class Totals(E2ETest):
 
 
 class ResidentMemory(E2ETest):
-    """Where the resident memory of programs is adds up to what the kernel counts."""
+    """Parts of the resident memory add up to the kernel's count."""
 
     def rss(self, daemon, target):
         answer = daemon.ctl_json("rss", "--pid", target.pid)
@@ -320,14 +319,15 @@ class ResidentMemory(E2ETest):
                 self.assertEqual(answer["rss_bytes"], answer["counted_bytes"])
                 self.assertEqual(f"{int(answer['rss_bytes']) // 1024} kB", before[0])
                 self.assertEqual([], answer["notes"])
-                # What no class explains is what libraries map for themselves.
+                # The rest consists of mappings that libraries make for themselves.
                 self.assertLess(kinds["other"], 256 << 10)
                 self.assertGreater(kinds["ocaml_heap_used"], 100 << 10)
-                # Neither was it stopped, nor was a page of it mapped by the look.
+                # The inspection neither stopped it nor mapped a page.
                 self.assertEqual(before, [proc_status(target.pid, key) for key in LEFT_ALONE])
 
     def rss_that_adds_up(self, daemon, target, tolerance):
-        """(bytes, bytes by kind), unless the program grew by more while its parts were counted, on a busy machine."""
+        """(bytes, bytes by kind), unless the program grew more during the count, on a busy
+        machine."""
         answer, kinds = self.rss(daemon, target)
         rss = int(answer["rss_bytes"])
         self.assertLess(abs(int(answer["counted_bytes"]) - rss), tolerance * rss)
@@ -341,7 +341,7 @@ class ResidentMemory(E2ETest):
         for target in targets:
             with self.subTest(target.name()):
                 rss, kinds = eventually(lambda target=target: self.rss_that_adds_up(daemon, target, 0.02), "parts add up")
-                # What it has mapped since its heap was looked at is not known: more on a busy machine.
+                # Mappings made since its heap was read are unknown: more on a busy machine.
                 self.assertLess(kinds["other"], 0.3 * rss, kinds)
         self.assertGreater(self.rss(daemon, targets[0])[1]["agent"], 0)
 
@@ -362,7 +362,7 @@ class ResidentMemory(E2ETest):
         self.assertEqual(heap(), found)
 
     def owners(self, daemon, target):
-        """Bytes and chunks by identifier; of what none holds by an empty one."""
+        """Bytes and chunks by identifier; "" is memory that no block holds."""
         answer = daemon.ctl_json("rss", "--pid", target.pid, "--owners")
         self.assertEqual([], answer["notes"])
         self.assertEqual(answer["rss_bytes"], answer["counted_bytes"])
@@ -372,7 +372,8 @@ class ResidentMemory(E2ETest):
         return {row["identifier"]: [int(row["bytes"]), int(row["chunks"])] for row in rows}
 
     def owners_with(self, daemon, target, lists):
-        """The owners, once an answer of the last second is not given again: with so much in lists."""
+        """Owners with that much memory in lists, read after the cached answer of the last second
+        has expired."""
         return eventually(lambda: found if (found := self.owners(daemon, target)).get("test.list") == lists else None,
                           f"lists have {lists}")
 
@@ -385,24 +386,25 @@ class ResidentMemory(E2ETest):
                 truth = target.command("hold 200")
                 found = self.owners_with(daemon, target, truth["lists"])
                 self.assertEqual(truth["files"], found["test.file"])
-                # 20 of 300,000 bytes and 180 of 5,000, those of parts included, each with what it is shared by.
+                # 20 arrays of 300,000 bytes and 180 of 5,000, including shared parts.
                 arrays = 20 * 300_000 + 180 * 5_000
                 self.assertLess(arrays, found["_bigarr02"][0])
                 self.assertLess(found["_bigarr02"][0], arrays + 20 * 4096 + 280 * 64)
                 self.assertEqual(200 + 100, found["_bigarr02"][1])
                 self.assertLess(3 * 65_536, found["_chan"][0])
-                # The list of what C alone holds, and little that the C library has taken meanwhile.
+                # The C list, and some recent allocations of the C library.
                 none = [now - then for now, then in zip(found[""], before)]
                 for has, holds in zip(none, truth["none"]):
                     self.assertLess(abs(has - holds), max(8, 0.05 * holds))
-                # What is let go of and collected is nobody's any more; what lies beside it stays.
+                # Released and collected memory has no owner; the memory beside it stays.
                 left = target.command("drop")
                 self.assertLess(left["lists"][0], truth["lists"][0])
                 found = self.owners_with(daemon, target, left["lists"])
                 self.assertEqual(left["files"], found["test.file"])
 
     def test_a_compaction_gives_back_what_is_advised(self):
-        """OCaml 4 keeps a part of what is free, and whole chunks: with little given up it gives back nothing."""
+        """OCaml 4 keeps some free memory and whole chunks: with little free memory it returns
+        nothing."""
         daemon = self.daemon()
         for given_up in (30, 60, 70, 80):
             with self.subTest(given_up):
@@ -439,7 +441,7 @@ class ExternalMemory(E2ETest):
         exact, found = rounds * 8 * 8, external[0]["allocated_bytes"]
         self.assertLess(abs(found - exact), 5 * external[0]["allocated_bytes_stderr"])
         custom = daemon.ctl_json("sites", "--pid", target.pid, "--source", "custom", "-s", "allocated")["sites"]
-        # How long lives have been watched grows from one question to the next.
+        # Watched times grow between two questions.
         sums = [[{key: site[key] for key in site if "lifetime" not in key} for site in sites]
                 for sites in (external, custom)]
         self.assertEqual(*sums)
@@ -450,18 +452,20 @@ class ExternalMemory(E2ETest):
 
 
 class Outside(Snapshot):
-    """What blocks in a snapshot hold of C's memory: to the byte what malloc itself counts for them, and who keeps them."""
+    """Memory outside of the heap held by blocks of a snapshot matches malloc's own count, with its
+    holders."""
 
     programs = TARGETS4
-    pointers_in_records = True  # out of the heap
+    pointers_in_records = True  # pointers to outside of the heap
 
     def held(self):
-        """A snapshot of a program that holds memory of every kind, and what it says that it holds."""
+        """A snapshot of a program that holds memory of every kind, and the program's own
+        numbers."""
         target, daemon = self.attached("c_owners")
         self.stepping(target, daemon, "hold 3")
         target.command("hold 200")
         target.command("raw 100")
-        told = target.command("drop")  # the numbers do not change by another one
+        told = target.command("drop")  # another drop does not change the numbers
         owners = {row["identifier"]: int(row["bytes"]) for row in daemon.ctl_json("rss", "--pid", target.pid, "--owners")["owners"]}
         taker = self.take_while(daemon, lambda: target.command("drop"))
         self.assertEqual(0, taker.wait(), taker.stderr())
@@ -478,7 +482,7 @@ class Outside(Snapshot):
         by_name = dict(self.rows(path, "SELECT name, sum(outside_bytes) FROM blocks WHERE tag = 255 AND reachable GROUP BY name"))
         self.assertEqual(told["lists"][0], by_name["test.list"])
         self.assertEqual(told["files"][0], by_name["test.file"])
-        # Of arrays that were let go parts are left, which hold all of their memory.
+        # Parts of dropped arrays remain, and hold all of their memory.
         self.assertLess(20 * 300_000 + 180 * 5_000, by_name["_bigarr02"])
         self.assertGreater(by_name["_chan"], CHANNEL)
         self.assertEqual(owners, {name: bytes for name, bytes in by_name.items() if name in owners}, "as without a snapshot")

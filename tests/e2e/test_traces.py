@@ -22,7 +22,7 @@ SMALLEST_FILE = 256 << 10
 
 
 def lines_by_kind(path):
-    """The events of a trace file, counted by what `memprofctl dump` says."""
+    """Number of events of a trace file by kind, as `memprofctl dump` prints them."""
     done = memprofctl("dump", path)
     kinds = collections.Counter(line.split()[1] for line in done.stdout.splitlines()
                                 if line.startswith("+"))
@@ -30,7 +30,7 @@ def lines_by_kind(path):
 
 
 def by_site(sites, pattern=r"\.site_\w+$"):
-    """Sums over lines of a function, which two versions of a site do not share."""
+    """Sums over the lines of a function, which two versions of a site do not share."""
     total = collections.defaultdict(collections.Counter)
     for site in sites:
         if re.search(pattern, site["function"]):
@@ -64,7 +64,7 @@ class Recorded:
                     self.stats = message.stats
                     self.ended = message.ended or self.ended
         except grpc.RpcError:
-            pass  # code() tells
+            pass  # code() returns the status
         self.finished.set()
 
     def code(self):
@@ -80,7 +80,7 @@ class Traces(E2ETest):
         make_messages(cls)
 
     def attached(self, *arguments, rate=RATE):
-        """A sampled known_alloc of which everything that has happened is counted."""
+        """A sampled known_alloc whose events have all been counted."""
         self.known = self.target("known_alloc")
         self.pid = self.known.pid
         self.memprofd = self.daemon("--pid", self.pid, *arguments, rate=rate)
@@ -96,7 +96,7 @@ class Traces(E2ETest):
         return stub(request, timeout=harness.TIMEOUT)
 
     def counts(self):
-        """The daemon's own: allocations, promotions, deallocations."""
+        """The daemon's counts: allocations, promotions, deallocations."""
         target = self.call("ListTargets", self.pb.ListTargetsRequest(),
                            self.pb.ListTargetsResponse, "Profiler").targets[0]
         return (target.alloc_events, target.promote_events, target.dealloc_events)
@@ -108,7 +108,7 @@ class Traces(E2ETest):
         return Recorded(self.pb, self.channel, self.folder / name, pid=self.pid, **options)
 
     def all_recorded(self, stream, before):
-        """Waits until the stream has all that happened since `before`; says how much that is."""
+        """Waits until the stream has everything since `before`; returns the counts."""
         counts = tuple(b - a for a, b in zip(before, self.settled_counts()))
         eventually(lambda: stream.stats.events + stream.stats.unfollowed_events >= sum(counts),
                    "all events are recorded")
@@ -131,7 +131,7 @@ class Traces(E2ETest):
         return answers.answer(memprofctl("sites", path, "-n", 0, "-o", "json").stdout)["sites"]
 
     def assert_file_has(self, path, stats, counts=None):
-        """The file is whole, says what the stats say, and no event is missing."""
+        """The file is complete, agrees with the stats, and no event is missing."""
         kinds, dump = lines_by_kind(path)
         self.assertEqual("", dump.stderr)
         self.assertEqual(stats.events, sum(kinds.values()))
@@ -193,7 +193,7 @@ class Traces(E2ETest):
         stream = self.record()
         self.work()
         changer = threading.Thread(target=self.memprofd.set_rate, args=(self.pid, 1e-2))
-        changer.start()  # returns once the target samples at the new rate
+        changer.start()  # returns when the target samples at the new rate
         eventually(lambda: self.known.command("minor") and stream.finished.is_set(),
                    "the recording ends")
         changer.join(harness.TIMEOUT)
@@ -228,7 +228,7 @@ class Traces(E2ETest):
         before = self.settled_counts()
         def rotated():
             self.work()
-            # The third may have made room already.
+            # The third may have replaced it already.
             return any(int(path.suffixes[-2][1:]) >= 2 for path in traces.glob("*.*.ctf"))
         eventually(rotated, "the third file begins", timeout=120)
         counts = tuple(b - a for a, b in zip(before, self.settled_counts()))
@@ -318,7 +318,7 @@ class Traces(E2ETest):
         self.assertEqual("", lines_by_kind(path)[1].stderr)
 
     def test_an_interrupted_recording_has_what_came_last(self):
-        """Not only what was sent before: the file has as many events as memprofd has counted."""
+        """The file has all events that memprofd has counted, not only those sent before."""
         self.attached()
         for i in range(3):
             with self.subTest(i):

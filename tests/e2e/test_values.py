@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What modules hold is told as it is: equal to what the program has set, never a mix of two moments."""
+"""Module values are read as the program has set them, never mixed from two moments."""
 
 import json
 import os
@@ -23,12 +23,12 @@ SECRET = "correct horse battery staple"
 
 
 def fields_of(source):
-    """Names of a module in the order in which it has them: that of their definitions."""
+    """Fields of a module in order of their definitions."""
     return re.findall(r"^(?:let(?: rec)?|module) (\w+)", source, re.M)
 
 
 def integers(value):
-    """All in a value as gRPC has it."""
+    """All integers in a value of gRPC."""
     if value.kind == 1:
         yield value.integer
     elif value.kind == 2:
@@ -39,11 +39,11 @@ def integers(value):
 
 class ValuesTest(E2ETest):
     def answer(self, daemon, pid, *arguments):
-        """The JSON as it is, in which what a program says stays text also where it looks like a number."""
+        """The raw JSON, where published text stays text even if it looks like a number."""
         return json.loads(daemon.ctl("values", *arguments, "--pid", pid, "-o", "json").stdout)
 
     def values(self, daemon, pid, *arguments):
-        """By name in the source, as memprofctl has them."""
+        """Values by name in the source, as memprofctl prints them."""
         listed = self.answer(daemon, pid, *arguments, "^Values")["values"]
         names = fields_of(SOURCE)
         return {names[v["field"]]: v["value"] for v in listed}
@@ -64,7 +64,7 @@ class ValuesTest(E2ETest):
                 yield call(request, timeout=harness.TIMEOUT)
 
     def follow(self, daemon, pid, period, **request):
-        """What has changed, message by message."""
+        """Changes, message by message."""
         with grpc.insecure_channel(f"unix:{daemon.socket}") as channel:
             watch = channel.unary_stream("/memprof.v1.Values/WatchValues",
                                          request_serializer=self.pb.WatchValuesRequest.SerializeToString,
@@ -113,7 +113,7 @@ class Shapes(ValuesTest):
         self.check_version(TARGETS5)
 
     def test_too_large(self):
-        """What is too large is counted in a snapshot, and says so; nothing else is of one."""
+        """Snapshots count values that are too large; other values are unaffected."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder.name):
                 target = self.target("values", folder=folder)
@@ -124,7 +124,7 @@ class Shapes(ValuesTest):
                 found = self.values(daemon, target.pid)
                 self.assertTrue(held(found, "numbers")["size_is_least"])
                 self.assertFalse(held(found, "table")["chains_counted"])
-                target.send("wait 20")  # a program that waits for input comes to no safe point
+                target.send("wait 20")  # a program that waits for input never reaches a safe point
                 found = self.values(daemon, target.pid, "--snapshot", "--max-pause", "10s")
                 for name, kind in (("numbers", "LIST"), ("table", "TABLE"), ("names", "TREE"), ("ints", "TREE")):
                     value = held(found, name)
@@ -154,10 +154,11 @@ class Shapes(ValuesTest):
 
 
 class Whole(ValuesTest):
-    """Values that are replaced at full speed: each holds one number."""
+    """Values that the program replaces at full speed: each read holds one number."""
 
     def look(self, answer, names, seen):
-        """Adds the numbers of one answer; how many values could not be read whole."""
+        """Adds the numbers of one answer; returns the count of values that could not be read
+        consistently."""
         skipped = 0
         for named in answer.values:
             name = names.get(named.field)
@@ -172,7 +173,8 @@ class Whole(ValuesTest):
         return skipped
 
     def check_whole(self, daemon, pid, names, pattern, rounds):
-        """Until each has been seen at several moments: a busy machine overtakes most reads."""
+        """Reads until each was seen at several moments, because a busy machine delays most
+        reads."""
         seen = {name: set() for name in names.values()}
         answers = self.ask(daemon, pid, pattern=pattern, limit=100)
         skipped = sum(self.look(next(answers), names, seen) for _ in range(rounds))
@@ -207,7 +209,7 @@ class Whole(ValuesTest):
 
 class Asking(ValuesTest):
     def test_who_may(self):
-        """Those who may control the program."""
+        """Only clients that may control the program."""
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)
         daemon.socket.chmod(0o666)
@@ -239,10 +241,10 @@ class Asking(ValuesTest):
 
 
 class Reported(ValuesTest):
-    """What programs say about themselves, by Memprof_values and memprof_values.h."""
+    """Values published with Memprof_values and memprof_values.h."""
 
     def reported(self, daemon, pid, *arguments):
-        """By name, labels behind it."""
+        """By name with labels."""
         answer = self.answer(daemon, pid, *arguments)
         return {"".join([one["name"], *(f" {label['value']}" for label in one["labels"])]): one
                 for one in answer["reported"]}, answer
@@ -283,7 +285,7 @@ class Reported(ValuesTest):
         self.check_log(daemon, target)
 
     def check_durations(self, daemon, target):
-        """All intervals are in a bucket; those of which it is known how long they took, in theirs."""
+        """All intervals are in a bucket; those of known duration are in the right one."""
         target.command("nap 3")
         found, _ = self.reported(daemon, target.pid)
         handling = found["handling"]
@@ -301,7 +303,7 @@ class Reported(ValuesTest):
         self.assertRegex(daemon.ctl("values").stdout, r"handling +1003 times, .*, 50 % within \S+ [un]s, 90 % .*, 99 % .*, longest ")
 
     def check_functions(self, daemon, target):
-        """They are evaluated at a minor collection, while somebody looks: somebody has."""
+        """Functions are evaluated at a minor collection while a viewer is present."""
         def evaluated():
             target.command("minor")
             found, _ = self.reported(daemon, target.pid)
@@ -312,7 +314,8 @@ class Reported(ValuesTest):
         self.assertIn("exception", found["failing"]["value"]["why_unread"])
 
     def check_adjust(self, daemon, target):
-        """What is switched off is neither called, read, logged nor exported; periods are the viewer's."""
+        """Values switched off are neither called, read, logged nor exported; viewers can change
+        periods."""
         adjust = lambda *arguments: daemon.ctl("adjust", "--pid", target.pid, *arguments).stdout
         calls = lambda: target.command("minor")["evaluated"]
         self.assertEqual(f"1 of pid {target.pid}: off\n", adjust("^twice$", "--off"))
@@ -362,7 +365,8 @@ class Reported(ValuesTest):
         self.assert_one_line(done.stderr, "no value is called 'nothing'")
 
     def check_tag(self, daemon, target):
-        """What lives of 6000 marked records, by two handles of one tag; then of another one, when those are let go."""
+        """Live ones of 6000 marked records, by two handles of one tag; then of another tag after
+        they are dropped."""
         words = target.command("mark 6000")["words"]
         one = self.reported(daemon, target.pid, "marked")[0]["marked record"]
         tag = one["value"]
@@ -379,14 +383,14 @@ class Reported(ValuesTest):
         self.assertEqual(("1", False), (tag["size"], tag["bytes_is_least"]))
 
     def registry(self, target):
-        """Where it is in memory."""
+        """Its address."""
         with open(f"/proc/{target.pid}/maps") as maps:
             base = int(next(maps).split("-")[0], 16)
         notes = subprocess.run(["readelf", "-n", TARGETS / "reports"], capture_output=True, text=True).stdout
         return base + int(re.search(r"Name: values\n.*Semaphore: 0x([0-9a-f]+)", notes).group(1), 16) - 12
 
     def test_who_looks_no_longer(self):
-        """A line looks at the clock while the registry says until when somebody looks: no longer than that."""
+        """A log line reads the clock only until the registry's end of viewing."""
         target = self.target("reports")
         observed_until = self.registry(target) + 128
         with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
@@ -413,7 +417,7 @@ class Reported(ValuesTest):
         self.check_version(TARGETS5)
 
     def test_pauses(self):
-        """Viewers stop at them; the program waits for one as long as it has said, and no longer."""
+        """Viewers stop at pauses; the program waits for one no longer than it specified."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder.name):
                 target = self.target("reports", folder=folder)
@@ -436,7 +440,7 @@ class Reported(ValuesTest):
         self.assertTrue(json.loads(target.read_line())["resumed"])
 
     def ask_program(self, daemon, target, command, *arguments):
-        """While the program does the command, again and again."""
+        """Repeats the command while the program runs."""
         asker = subprocess.Popen([harness.BUILD / "memprofctl", "--grpc.socket", daemon.socket, "ask", "--pid",
                                   str(target.pid), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while asker.poll() is None:
@@ -444,7 +448,7 @@ class Reported(ValuesTest):
         return asker.returncode, *asker.communicate()
 
     def test_requests(self):
-        """The program does what it is asked for at its next minor collection, or only where it says so."""
+        """The program runs a request at its next minor collection, or only where it polls."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder.name):
                 target = self.target("reports", folder=folder)
@@ -465,7 +469,7 @@ class Reported(ValuesTest):
                 self.assert_one_line(done.stderr, "has no action 'nothing'")
 
     def test_the_usual_period(self):
-        """What the environment says, if that is one, else a second; a value's own period counts first."""
+        """The environment's period if valid, else a second; a value's own period has priority."""
         for said, usual in (("70", 70), ("", 1000), ("-5", 1000), ("often", 1000)):
             with self.subTest(said=said):
                 target = self.target("reports", env=os.environ | {"MEMPROFD_PERIOD": said})
@@ -474,12 +478,13 @@ class Reported(ValuesTest):
                 self.assertEqual((usual, 1), (found["usual"]["period_ms"], found["half"]["period_ms"]))
 
     def test_places_for_marks(self):
-        """Those of the dead are taken again; OCaml 5 knows that marked values are dead after a major cycle only."""
+        """Places of dead values are reused; on OCaml 5 only a major cycle shows that marked values
+        are dead."""
         target = self.target("reports")
         self.assertLess(target.command("churn 9000000")["words"], 3_000_000)
 
     def test_nobody_looks(self):
-        """No function is evaluated, no line is kept, and nothing is allocated on the heap."""
+        """Without a viewer no function is evaluated, no line is kept, and the heap is not used."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder.name):
                 target = self.target("reports", folder=folder)
@@ -509,7 +514,7 @@ class Reported(ValuesTest):
         self.assertEqual(("60000", "32"), (tag["size"], tag["bytes"]), "no mark is lost, and two references hold memory")
 
     def check_domains(self, daemon, target):
-        """What each has counted, of which all is the sum."""
+        """Counts of each domain, and their sum."""
         found, _ = self.reported(daemon, target.pid, "--by-domain")
         for name, what in (("requests", "hits"), ("handling", "stops")):
             shares = found[name]["domains"]
@@ -521,13 +526,14 @@ class Reported(ValuesTest):
         self.assertRegex(daemon.ctl("values", "--by-domain", "--pid", target.pid).stdout, r"\n  domain 1 +\d+\n")
 
     def test_domains_that_end_leave_their_places(self):
-        """To the next one: a tag of 100 domains, one after the other, is as large as that of one."""
+        """A new domain reuses the place: a tag of 100 successive domains is as large as that of
+        one."""
         target = self.target("report_domains", folder=TARGETS5)
         one = target.command("ends 1")["words"]
         self.assertLess(target.command("ends 100")["words"], 2 * one)
 
     def test_all_is_whole(self):
-        """At full speed: all letters of a text are the same, and each stop of a timer counts a start as well."""
+        """At full speed: all letters of a text are equal, and each stop of a timer has a start."""
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         target.send("spin 100000")
@@ -545,12 +551,12 @@ class Reported(ValuesTest):
             return min(len(set(texts)), len(set(stops)))
         for _ in range(READS):
             read()
-        # A program that waits for a processor is at one moment for many reads.
+        # A program that waits for a processor shows the same moment in many reads.
         harness.eventually(lambda: read() > 3, "whole, and of several moments")
         self.assertEqual(stops, sorted(stops))
 
     def check_library(self, folder):
-        """What C code says of memory that goes with a library; what it has counted stays."""
+        """Values in C memory disappear with their library; their counts stay."""
         target = self.target("reports", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         library = harness.BUILD / "targets/values_library.so"
@@ -578,7 +584,7 @@ class Reported(ValuesTest):
         self.check_library(TARGETS5)
 
     def test_marshalled_functions(self):
-        """A copy counts as what it was made of does; OCaml 4 makes none."""
+        """A copy counts like its original; OCaml 4 makes none."""
         for folder, is_copied in ((harness.BUILD / "targets", False), (TARGETS5, True)):
             with self.subTest(folder=folder):
                 target = self.target("reports", folder=folder)
@@ -587,8 +593,8 @@ class Reported(ValuesTest):
                 self.assertEqual(str(1 + is_copied), self.reported(daemon, target.pid)[0]["marshalled"]["hits"])
 
     def test_no_naked_pointers(self):
-        """What the collector meets out of the heap has a header that says so, the library's and the agent's: this runtime tells
-        what has not. OCaml 4 may be configured to have no other way to know."""
+        """All pointers to outside of the heap, of the library and the agent, lead to valid headers;
+        this runtime reports others. OCaml 4 may be configured to rely on that."""
         checked = TARGETS.parent / "targets-4.14-checked"
         if not (checked / "reports").exists():
             self.skipTest("make targets-4.14 makes the program")
@@ -619,7 +625,7 @@ class Reported(ValuesTest):
         self.assertEqual("4000", self.reported(daemon, target.pid)[0]["requests /a"]["hits"])
 
     def test_a_child_that_is_forked_while_others_write(self):
-        """What those held is free in the child, in which they are not."""
+        """Locks held by other threads at the fork are free in the child."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder.name):
                 self.assertEqual(200, self.target("reports", folder=folder).command("forks 200")["well"])
@@ -685,7 +691,7 @@ class Reported(ValuesTest):
         self.assert_one_line(done.stderr, "no value of pid", "nothing")
 
     def check_watch(self, folder):
-        """Each change is told once, of whatever it is a change."""
+        """Each change is reported once, whatever changed."""
         target = self.target("reports", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         target.command("set 7")
@@ -696,7 +702,7 @@ class Reported(ValuesTest):
         self.assertLessEqual({"count", "requests", "table"}, {one.name for one in first.reported})
 
         def after(command):
-            """Names of what has changed until all of it is told; numbers of it; lines."""
+            """Names of changes until all are reported; their numbers; lines."""
             target.command(command)
             names, numbers, lines, quiet = [], {}, [], 0
             while quiet < 3:
@@ -720,7 +726,8 @@ class Reported(ValuesTest):
         self.assertEqual(grpc.StatusCode.NOT_FOUND, ended.exception.code())
 
     def test_the_next_program(self):
-        """Nothing of it is told for a value of the one before, which has the same modules at other places."""
+        """The next program has the same modules at other addresses; its values are not reported for
+        the previous one."""
         for folder, other in ((TARGETS, TARGETS5), (TARGETS5, TARGETS)):
             with self.subTest(folder=folder.name):
                 target = self.target("reports", folder=folder)
@@ -741,7 +748,7 @@ class Reported(ValuesTest):
         self.check_watch(TARGETS5)
 
     def test_a_damaged_registry(self):
-        """What a program writes there by mistake costs a message."""
+        """A damaged entry costs only a message."""
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         self.reported(daemon, target.pid)

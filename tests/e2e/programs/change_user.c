@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that has its program change its user as it begins, without exec, as a server does that
-// begins as root. CHANGE_USER has the real, effective and saved user, then the groups likewise.
+// A library that changes the user of its program at the start, without exec, like a server that
+// starts as root. CHANGE_USER holds the real, effective and saved user, then the same for groups.
 #define _GNU_SOURCE
 #include <grp.h>
 #include <stdio.h>

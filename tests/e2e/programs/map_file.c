@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded by tests: maps the file $MAP_FILE as code, which nothing ever runs, as soon as the
- * file is there; then the file $MAP_DONE appears. Nothing else is near: who reads what is mapped
- * beside it must not come to it.
+ * file exists; then creates the file $MAP_DONE. No other mapping is near, so that reads of adjacent
+ * mappings do not reach it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

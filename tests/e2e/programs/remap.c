@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded by tests: when the file $REMAP appears, what it names is mapped over the page
- * that the agent's control block begins in. The block's address is in $REMAP.address.
+ * Preloaded by tests: when the file $REMAP appears, maps the file that it names over the page
+ * in which the agent's control block begins. The block's address is in $REMAP.address.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs a program and stops it at chosen system calls, for tests that need something to go
- * wrong just then:
+ * Runs a program and stops it at chosen system calls, so that a test can inject a fault
+ * there:
  *
  *   step_calls PROGRAM [ARGUMENT...]
  *
- * Commands, a line each on standard input; numbers of system calls as the kernel has them:
+ * Commands, one per line of standard input; system calls are given by number:
  *
- *   stop N NR[,NR...]        at the Nth of these calls from now on, of all threads, says
+ *   stop N NR[,NR...]        at the Nth of these calls from now on, of all threads, prints
  *                            "at NR ARGUMENT1 ARGUMENT2 TID" and holds the calling thread;
- *                            answers "stopping". One is held at a time: what other threads
- *                            call meanwhile takes place, and does not count towards N.
+ *                            answers "stopping". One call is held at a time: calls of other
+ *                            threads take place meanwhile, and do not count towards N.
  *   go                       the held call takes place
  *   fail ERRNO               it does not, and the program sees that error
- *   off                      no call is stopped; says "seen NR:N ...", how many of each there were
+ *   off                      no call is stopped; prints "seen NR:N ...", the count of each
  *
  * The program's standard output goes to standard error. Ends as the program ends. The kernel
  * does the stopping (seccomp's user notification): threads that make other calls run on.
@@ -36,7 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* All calls that can be chosen: what an attach makes. */
+/* All calls that can be chosen: those of an attach. */
 static const int calls[] = {
 	SYS_ptrace,	SYS_perf_event_open,   SYS_bpf,		       SYS_openat,	SYS_pread64,	SYS_pwrite64,
 	SYS_mmap,	SYS_process_vm_readv,  SYS_process_vm_writev,  SYS_fcntl,	SYS_ioctl,	SYS_newfstatat,
@@ -52,7 +52,7 @@ static void die(const char *what)
 	exit(125);
 }
 
-/* The descriptor through which the kernel asks about each of the calls. */
+/* The kernel asks about each call through this descriptor. */
 static int install_filter(void)
 {
 	struct sock_filter code[CALLS + 3];
@@ -102,7 +102,7 @@ static pid_t start(char **command, int *listener)
 
 static unsigned char chosen[1024];
 static long left;	    /* until the one to stop at; 0: none */
-static long seen[1024];	    /* of the chosen ones, by number */
+static long seen[1024];	    /* count of each chosen call, by number */
 static unsigned long long held; /* a notification; 0: none */
 
 static void answer(int listener, unsigned long long id, int error)
@@ -122,7 +122,7 @@ static void take_notification(int listener)
 
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) != 0)
 		return;
-	/* Memory that is asked for has to be there. */
+	/* Touches the memory, so that it exists. */
 	if (chosen[call.data.nr & 1023] && (call.data.nr != SYS_mmap || (int)call.data.args[4] != -1)) {
 		seen[call.data.nr & 1023]++;
 		if (held == 0 && left > 0 && --left == 0) {
@@ -169,7 +169,7 @@ static void take_command(int listener, char *line)
 	}
 }
 
-/* Commands come whole: whoever sends one waits for what follows. */
+/* Each read gets a whole command, because the sender waits for its answer. */
 static int take_commands(int listener)
 {
 	static char buffer[4096];
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 		if (waits[1].revents & POLLIN)
 			take_notification(waits[1].fd);
 		else if (waits[1].revents & (POLLHUP | POLLERR))
-			break; /* no thread of the program is left */
+			break; /* the program has no threads left */
 		if (waits[0].revents && !take_commands(waits[1].fd))
 			waits[0].fd = -1;
 	}

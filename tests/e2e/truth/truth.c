@@ -8,7 +8,7 @@
 #include "agent-lib/runtime_abi.h"
 
 /* A slot is an address shifted right by one, as an OCaml integer; bit 1 of the
- * address tells a debuginfo from a frame descriptor, whose first word is the
+ * address distinguishes a debuginfo from a frame descriptor, whose first word is the
  * return address. */
 static uint64_t slot_of(value slot) {
   uintptr_t address = (uintptr_t)LONG_VAL(slot) << 1;
@@ -18,7 +18,7 @@ static uint64_t slot_of(value slot) {
 }
 
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* domains come at once */
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* domains call this concurrently */
   static FILE* file;
   uint64_t slots = *((const uint64_t*)callstack - 1) >> 10;
   uint64_t head[2] = {sample_id, slots};

@@ -13,17 +13,17 @@
 #define TRUTH_DEBUGINFO (1ULL << 63)
 
 #ifndef __cplusplus
-// It comes before all of an agent's file, and so before what that asks of the headers.
+// Precedes all of the agent's source, and so its requests to the headers.
 #define _GNU_SOURCE
 #include <stdint.h>
 #define MEMPROF_CALLSTACK_SIZE 1000000
-// The agent's own walk is compared with the runtime's, which allocates blocks as large as it needs.
+// The agent's own walk is compared with the runtime's, which allocates blocks of any size.
 #define MEMPROF_WALKED_CALLSTACK_SIZE 1000000
 #define MEMPROF_UNWALKED_CALLSTACK_SIZE 1000000
 #define MEMPROF_SWITCH_FRAMES 0
 #define MEMPROF_MAY_BE_CALLSTACK(words) ((words) > 0)
 #define MEMPROF_STRANGERS_MIN UINT64_MAX
-// All that C allocates in the major heap waits then.
+// Makes all allocations of C in the major heap wait.
 #define MEMPROF_LATE 4096u
 #define MEMPROF_LATE_WORDS (1u << 18)
 void memprof_truth_callstack(uint64_t sample_id, intptr_t callstack);
