@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are small on disk and large to whoever believes them."""
+"""Files that are small on disk but large to a reader that believes their headers."""
 
 import os
 import pathlib
@@ -11,15 +11,15 @@ EHDR, PHDR, SHDR, SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQQQ", "<IIQQQQIIQQ", "<IB
 IDENT = b"\x7fELF\x02\x01\x01" + bytes(9)
 PT_LOAD, PT_NOTE = 1, 4
 SHT_SYMTAB, SHT_STRTAB, SHT_NOTE, SHT_DYNSYM = 2, 3, 7, 11
-CODE_BYTES = 1 << 42  # what the one segment says that it takes of addresses
+CODE_BYTES = 1 << 42  # size of the address range that the one segment claims
 GIB = 1 << 30
 
 
 def write_library(path, tables=(), sections=None):
-    """A shared library of one executable segment, that is one page of zeros.
+    """A shared library with one executable segment, a page of zeros.
 
-    tables: (type, first bytes, size in the file, index of the table that it links to), from index 1
-    on; what is not given is a hole. sections: the number that it claims, all of them in the file.
+    tables: (type, first bytes, size in the file, index of the linked table), from index 1 on; the
+    rest of each is a hole. sections: the claimed number, all of them in the file.
     """
     pieces, headers, at = [], [bytes(64)], 4096
     for kind, data, size, link in tables:
@@ -43,7 +43,7 @@ def library_of_sections(path, sections):
 
 
 def library_of_tables(path, size):
-    """Symbols, their names, and notes: of that size each."""
+    """A library with symbols, names and notes, each of that size."""
     one = struct.pack(SYMBOL, 0, 0, 0, 0, 0, 0) + struct.pack(SYMBOL, 1, 0x12, 0, 1, 0x100, 8)
     write_library(path, [(SHT_DYNSYM, one, size // 24 * 24, 2), (SHT_STRTAB, b"\0one\0", size, 0),
                          (SHT_SYMTAB, one, size // 24 * 24, 4), (SHT_STRTAB, b"\0two\0", size, 0),
@@ -51,7 +51,7 @@ def library_of_tables(path, size):
 
 
 def plugin(path, table):
-    """A library whose frame table is at that distance from where the library is mapped."""
+    """A library whose frame table is at that distance from its mapping."""
     name = b"\0camlBomb__frametable\0"
     symbol = bytes(24) + struct.pack(SYMBOL, 1, 0x11, 0, 1, table % (1 << 64), 8)
     write_library(path, [(SHT_DYNSYM, symbol, len(symbol), 2), (SHT_STRTAB, name, len(name), 0)])
@@ -65,7 +65,7 @@ BOMB_ADDRESS = 1 << 28  # of a segment far behind the program's own
 
 
 def descriptor_offsets(data, at):
-    """Where, in the file, the offsets of debug information are of the frame table at `at`."""
+    """File positions of the debuginfo offsets in the frame table at `at`."""
     count, = struct.unpack_from("<Q", data, at)
     at += 8
     for _ in range(count):
@@ -84,7 +84,7 @@ def descriptor_offsets(data, at):
 
 
 def chain(number, address, record):
-    """Debug information of 256 functions inlined into one another, each line of its own."""
+    """Debug information of 256 functions inlined into one another, each with its own line."""
     words = []
     for i in range(INLINED):
         more = 1 if i + 1 < INLINED else 0
@@ -93,10 +93,11 @@ def chain(number, address, record):
 
 
 def symbol_bomb(program, out, frames=4000):
-    """A copy of the program (OCaml 4) with 8 KB of names in 256 places for each of so many frames.
+    """A copy of the program (OCaml 4) with 8 KB of names in 256 locations for each of `frames`
+    frames.
 
-    It computes what it did. The names of functions lie in front of the debug information here,
-    whose offsets are unsigned: the chains come first.
+    It computes the same. Names of functions precede the debug information, because its offsets are
+    unsigned: the chains come first.
     """
     data = bytearray(pathlib.Path(program).read_bytes())
     data += bytes(-len(data) % 4096)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program that a target becomes by exec: every byte of it, and of memory where its predecessor
- * had some, is watched for changes that it did not make.
+ * The program that a target becomes by exec. It watches all of its code, and memory at the
+ * addresses that its predecessor used, for changes that it did not make.
  *
  *   canary NAME [BEGIN-END...]      hexadecimal addresses
  *
- * Says "canary PID" when it watches, "harmed: WHAT" as soon as something was changed, and at the
+ * Prints "canary PID" when it watches, "harmed: WHAT" as soon as something has changed, and at the
  * end of its input, or at "exit", "unharmed ROUNDS". Its code is larger than that of any target, so
  * that an offset into another program's file is an offset into its code: instructions that add 0,
  * four of whose five bytes are the constant.
@@ -75,7 +75,7 @@ static int watch_code(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-/* What is mapped there already is this program's own. */
+/* Ranges that are already mapped belong to this program. */
 static void watch_range(const char *text)
 {
 	unsigned long begin, end;

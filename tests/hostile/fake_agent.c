@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent that lies: it looks like memprof_agent, answers requests, and then says whatever
+ * A lying agent: it looks like memprof_agent, answers requests, and then reports what
  * $HOSTILE_AGENT names:
  *
  *   counts     probe hits with wild pointers, counts, numbers, generations and buffers
- *   packed     packed batches of random words, and of words that are almost right
+ *   packed     packed batches of random words, and of almost valid words
  *   tails      unflushed batches whose counts and sizes are wild
- *   control    a control block of random words, but for what makes it one
+ *   control    a control block of random words, except for its magic
  *   restarts   sessions, generations and numbers that jump to and fro
  *   pointers   buffers anywhere: at 0, in the kernel's half, across the end of the address space
  *   unmapped   the pages behind the block come and go
- *   flood      all that memprofd can read and more, whatever rate it asks for
+ *   flood      more than memprofd can read, at any rate
  *   file PATH  the block's own page is one of that file, with its contents
  */
 #define _GNU_SOURCE
@@ -38,10 +38,10 @@ VISIBLE struct memprof_agent_control memprof_agent_control __attribute__((aligne
 	.domain_bytes = sizeof(struct memprof_domain),
 	.domain_count = MEMPROF_DOMAINS,
 };
-static char rest_of_page[PAGE] __attribute__((aligned(PAGE), used)); /* nobody else's data */
+static char rest_of_page[PAGE] __attribute__((aligned(PAGE), used)); /* no other data */
 static struct memprof_batch_buffer buffers[4] __attribute__((aligned(PAGE)));
 static struct memprof_domain domains[4];
-/* The kernel counts watchers here; writable, and in the file, as the real one. */
+/* The kernel counts watchers here; like the real one it is writable and part of the file. */
 unsigned short fake_semaphore __attribute__((section(".probes"))) = 0;
 
 void fake_probe(const void *records, __u32 count, __u64 first_seq, __u32 generation, __u32 buffer,
@@ -85,7 +85,7 @@ static __u64 some(void)
 	return state;
 }
 
-/* A number as attackers choose them: small, near a limit, or anything. */
+/* A number of an attacker's choice: small, near a limit, or random. */
 static __u64 wild(void)
 {
 	static const __u64 limits[] = {
@@ -104,7 +104,7 @@ static __u64 wild(void)
 	}
 }
 
-/* Readable, half readable, not there, in the kernel. */
+/* Pointers to readable, partly readable, unmapped and kernel memory. */
 static const void *wild_pointer(void)
 {
 	switch (some() % 4) {
@@ -127,7 +127,7 @@ static void scramble(void *memory, size_t bytes)
 		words[i] = wild();
 }
 
-/* As an honest agent does it; a session without an answer would never be listened to. */
+/* Answers like an honest agent, because memprofd ignores a session without an answer. */
 static void answer_request(void)
 {
 	static __u32 answered;
@@ -231,7 +231,7 @@ static void lie_unmapped(void)
 	fake_probe(room, 512, some(), control->generation, 0, MEMPROF_BATCH_PLAIN);
 }
 
-/* Blocks that nobody has heard of die, in batches as they should be. */
+/* Reports deaths of unknown blocks in valid batches. */
 static void lie_flood(void)
 {
 	static __u64 seq;
@@ -274,7 +274,7 @@ static void *lie(void *context)
 	return NULL;
 }
 
-/* The page as it is now, but of the file; whoever looks at the block asks the file system. */
+/* Maps the page from the file with its current contents: reading the block asks the file system. */
 static void become_file(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);

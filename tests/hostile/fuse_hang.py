@@ -51,11 +51,11 @@ def check(result, what):
 
 
 def unmount_at_the_end(folder):
-    """By a process of its own, which also sees the end of one that is killed."""
+    """A separate process unmounts it, which also notices if this one is killed."""
     read_end, write_end = os.pipe()
     os.set_inheritable(write_end, False)
     if os.fork() != 0:
-        os.close(read_end)  # the other end stays open for as long as this process lives
+        os.close(read_end)  # the other end stays open until this process ends
         return
     os.setsid()
     os.close(write_end)
@@ -90,7 +90,7 @@ class Server:
         try:
             os.write(self.device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
         except OSError as gone:
-            if gone.errno != errno.ENOENT:  # the one who asked was killed
+            if gone.errno != errno.ENOENT:  # the reader was killed
                 raise
 
     def answer_read(self, unique, offset, size):
@@ -137,7 +137,7 @@ class Server:
             self.held, self.delayed = [], []
 
     def answer_delayed(self):
-        """Seconds until the next one's time, or None."""
+        """Seconds until the next delayed answer, or None."""
         while self.delayed and self.delayed[0][0] <= time.monotonic():
             self.answer_read(*heapq.heappop(self.delayed)[1:])
         return max(0.0, self.delayed[0][0] - time.monotonic()) if self.delayed else None
@@ -163,7 +163,7 @@ class Server:
             print(f"ready {self.connection()}", flush=True)
 
     def connection(self):
-        """Its number below /sys/fs/fuse/connections; asks nothing of the file system."""
+        """Its number below /sys/fs/fuse/connections, found without asking the file system."""
         for line in open("/proc/self/mountinfo", encoding="utf-8"):
             fields = line.split()
             if fields[4] == self.folder:
@@ -182,7 +182,7 @@ def main():
     try:
         server.serve()
     except OSError as gone:
-        if gone.errno != errno.ENODEV:  # unmounted by somebody else
+        if gone.errno != errno.ENODEV:  # another process unmounted it
             raise
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile programs of ordinary users, a memprofd with the rights of its unit, and what has to hold.
+"""Hostile programs of ordinary users, and a memprofd with the rights of its unit that must
+withstand them.
 
-Environment: MEMPROFD_HOSTILE_TRIES=1000 has the attacks at random moments tried so often.
+Environment: MEMPROFD_HOSTILE_TRIES=1000 repeats attacks at random moments that many times.
 """
 
 import atexit
@@ -21,17 +22,18 @@ import time
 import harness
 from harness import BUILD, ROOT, Daemon, E2ETest, Process, Target, eventually
 
-ATTACKER, BYSTANDER = 1000, 1001  # neither may disturb the other's processes
+ATTACKER, BYSTANDER = 1000, 1001  # neither may affect the other's processes
 TRIES = int(os.environ.get("MEMPROFD_HOSTILE_TRIES", "0"))
 OWN_PROGRAMS = ("libhostile.so", "libfake_agent.so", "libother_list.so", "canary")
 PROGRAMS = ("busy_threads", "forks", "known_alloc", "idle", "steady", "c_memory_library.so")
-# Exit codes that are an answer; the others say that memprofd itself failed.
+# Exit codes that are an answer; all others are failures of memprofd.
 ANSWERS = {harness.OK, harness.NO_PROCESS, harness.NOT_PROFILABLE, harness.BUSY, harness.AGENT, harness.LIMIT}
 
 
 @functools.cache
 def stage():
-    """A folder that every user may read, with copies of all that is run; the build may be root's."""
+    """A folder that every user may read, with copies of all programs, because the build may be
+    root's."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-hostile-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
@@ -45,7 +47,7 @@ def stage():
 
 @functools.cache
 def unit_prefix():
-    """A command that runs what follows with the rights that the shipped unit gives to memprofd."""
+    """A command that runs another with the rights that the shipped unit gives memprofd."""
     unit = (ROOT / "deploy/memprofd.service.in").read_text()
     names = re.search(r"^CapabilityBoundingSet=(.+)$", unit, re.M).group(1).split()
     if "NoNewPrivileges=yes" not in unit:
@@ -55,13 +57,14 @@ def unit_prefix():
 
 
 def as_user(uid, new_privileges=False):
-    """The program may become one of more rights (setuid) only with new_privileges."""
+    """A command that runs another as the user; setuid has effect only with new_privileges."""
     user = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--inh-caps", "-all"]
     return user if new_privileges else [*user, "--bounding-set", "-all", "--no-new-privs"]
 
 
 class Guest(Target):
-    """A program of tests/targets that an ordinary user runs, with attacks of tests/hostile/attacks."""
+    """A program of tests/targets that an ordinary user runs, with attacks of
+    tests/hostile/attacks."""
 
     def __init__(self, name, *arguments, attack="", uid=ATTACKER, folder=None, env=None, go=None, prefix=(),
                  new_privileges=False):
@@ -94,12 +97,12 @@ def thread_names(pid):
 
 
 def memory_bytes(pid):
-    """The most that the process had at any time."""
+    """Peak memory of the process."""
     return int(harness.proc_status(pid, "VmHWM").split()[0]) * 1024
 
 
 def kernel_objects(pid):
-    """Descriptors of what is no file: BPF programs and maps, probes, processes."""
+    """Descriptors other than files: BPF programs and maps, probes, processes."""
     count = 0
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -116,7 +119,7 @@ def read_memory(pid, address, size):
 
 
 def mappings(pid):
-    """(begin, end, rights, offset, path) of each."""
+    """(begin, end, rights, offset, path) of each mapping."""
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
         words = line.split(None, 5)
         begin, end = (int(word, 16) for word in words[0].split("-"))
@@ -124,7 +127,7 @@ def mappings(pid):
 
 
 def changed_code(pid):
-    """Where the program's code is not what its file says: probes that are there, or were left behind."""
+    """Addresses where the program's code differs from its file: active or forgotten probes."""
     exe = os.readlink(f"/proc/{pid}/exe")
     with open(f"/proc/{pid}/exe", "rb") as file:
         for begin, end, rights, offset, path in mappings(pid):
@@ -139,7 +142,7 @@ def changed_code(pid):
 
 @functools.cache
 def lease_offset():
-    """Of the lease's end in the agent's file, once it is mapped."""
+    """Offset of the lease's end in the agent's file; None until it is mapped."""
     symbols = subprocess.run(["nm", "-D", stage() / "libmemprof_agent.so"],
                              capture_output=True, text=True, check=True).stdout
     control = int(re.search(r"([0-9a-f]+) [A-Z] memprof_agent_control$", symbols, re.M).group(1), 16)
@@ -148,7 +151,7 @@ def lease_offset():
 
 
 def lease_left_ns(pid):
-    """Until the agent of the process would stop by itself; a lease is of 15 s."""
+    """Time until the agent of the process stops by itself; a lease lasts 15 s."""
     base = min(begin for begin, _, _, _, path in mappings(pid) if "memprof_agent" in path)
     until, = struct.unpack("<Q", read_memory(pid, base + lease_offset(), 8))
     left = until - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -168,10 +171,10 @@ class UnitDaemon(Daemon):
 
 
 class HostileTest(E2ETest):
-    """One memprofd for all tests of a class, with a program of another user that it profiles meanwhile."""
+    """One memprofd for all tests of a class, which also profiles a program of another user."""
 
     OPTIONS = ()
-    RATE = 1e-3  # of the other program
+    RATE = 1e-3  # for the other program
     # A daemon with a target and its rings takes 40 MB, and the unit allows 2 GB.
     MAX_MEMORY_BYTES = 512 << 20
 
@@ -205,7 +208,7 @@ class HostileTest(E2ETest):
         print(f"--- memprofd said:\n{self.memprofd.stderr()[-6000:]}", file=sys.stderr)
 
     def own_folder(self, name):
-        """A folder of the attacker's."""
+        """A folder that the attacker owns."""
         folder = self.folder / name
         folder.mkdir()
         os.chown(folder, ATTACKER, ATTACKER)
@@ -225,7 +228,7 @@ class HostileTest(E2ETest):
         return self.memprofd.metrics().total("memprofd_samples_total", pid=pid)
 
     def assert_others_are_cared_for(self):
-        """The bystander's numbers are fresh, its agent has a lease, memprofd has not did not renew its lease."""
+        """The bystander's numbers are fresh, and memprofd renews the lease of its agent."""
         before = self.samples(self.bystander.pid)
         eventually(lambda: self.samples(self.bystander.pid) > before, "the other program is sampled on")
         self.assertEqual("sampling", self.memprofd.state(self.bystander.pid))
@@ -240,23 +243,24 @@ class HostileTest(E2ETest):
         self.assert_others_are_cared_for()
 
     def assert_nothing_left(self, target=None):
-        """Probes, BPF objects, a tracer; of a target that memprofd has let go."""
+        """No probes, BPF objects or tracer are left; also checks a target that memprofd has
+        detached."""
         eventually(lambda: kernel_objects(self.memprofd.pid) <= self.objects, "no BPF object is left over")
         if target is not None and target.running():
             self.assertNotEqual(str(self.memprofd.pid), harness.proc_status(target.pid, "TracerPid"))
             self.assertIsNone(changed_code(target.pid))
 
     def let_go(self, target):
-        """Detaches where that is still to be done; memprofd may give up a target at any moment."""
+        """Detaches if needed; memprofd may give up a target at any moment."""
         told = self.memprofd.detach(target.pid, check=False)
         self.assertIn(told.returncode, (harness.OK, harness.NO_PROCESS), told.stderr)
         self.assertNotIn(self.memprofd.state(target.pid), ("sampling", "waiting"))
 
     def assert_answered(self, attach, codes=ANSWERS):
-        """The end of attach_in_background(): a documented code and one line."""
+        """Waits for attach_in_background(): it ends with a documented code and one line."""
         code = attach.wait()
         while attach.lines.get(timeout=harness.TIMEOUT) is not None:
-            pass  # all that it said is in its output then
+            pass  # its output then has everything
         said = attach.stderr() + "".join(attach.output)
         self.assertIn(code, codes, said)
         self.assert_one_line(said)
@@ -265,7 +269,7 @@ class HostileTest(E2ETest):
 
 
 class StoppedAtTheEnd(HostileTest):
-    """A base for classes whose last test is that memprofd ends as it should."""
+    """Base of classes whose last test is that memprofd ends properly."""
 
     @classmethod
     def tearDownClass(cls):

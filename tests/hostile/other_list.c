@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Preloaded: a dl_iterate_phdr of the program's own, as some programs have one that remembers the
- * list; it tells of a file that has gone. */
+/* Preloaded: a dl_iterate_phdr of the program's own that caches the list, as some programs have. It
+ * lists a file that is gone. */
 #define _GNU_SOURCE
 #include <link.h>
 

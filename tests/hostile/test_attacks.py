@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program may do to itself while it is attached to, sampled and let go: a table, one row each.
+"""Attacks of a program on itself while it is attached to, sampled and detached: one row each.
 
-Whatever it does, memprofd answers in one line, cares for the other program, keeps within its memory, leaves nothing
-behind, and does not change what the program computes.
+In each case memprofd answers in one line, serves the other program, keeps within its memory, leaves
+nothing behind, and does not change the program's results.
 """
 
 import dataclasses
@@ -25,20 +25,21 @@ URG, TRAP, PROF = int(signal.SIGURG), int(signal.SIGTRAP), int(signal.SIGPROF)
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
-    attack: str  # words of tests/hostile/attacks; {stage} is the folder of programs that all may read
-    states: tuple = SAMPLED  # one of which the attach comes to
-    says: str = ""  # what the answer or the target's message then says
-    rounds: int = 1  # for what depends on the moment
+    attack: str  # words of tests/hostile/attacks; {stage} is the folder of programs that all users
+                 # may read
+    states: tuple = SAMPLED  # possible states after the attach
+    says: str = ""  # part of the answer or of the target's message
+    rounds: int = 1  # for attacks that depend on the moment
     prefix: tuple = ()
     env: dict = dataclasses.field(default_factory=dict)
     ends: bool = False  # the program ends by itself
-    thread: str = ""  # of the attack, which ends when the file that it began with is taken away
+    thread: str = ""  # the thread of the attack, which ends when its file is removed
 
 
 MOMENTS = ("at-once", "seized", "agent", "go+20000", "go+90000")
 
 ROWS = [
-    # Signals. Whoever sends them is not the one that memprofd waits for.
+    # Signals. Their sender is not the one that memprofd waits for.
     *(Row(f"SIGURG once, {moment}", f"signal {moment} {URG}") for moment in MOMENTS),
     Row("SIGURG without end", f"signals at-once {URG}"),
     Row("SIGURG as soon as the agent is mapped, without end", f"signals agent {URG}", rounds=2),
@@ -74,7 +75,7 @@ ROWS = [
 ]
 
 
-# Where the slots of its files are looked at, by which malloc and its like are called.
+# Attacks on the slots through which files call malloc and similar functions.
 SLOT_ROWS = [
     Row("a word that the linker has filled is written meanwhile", "own-slot"),
     Row("what the linker has closed is open, and written to", "open-relro at-once"),
@@ -92,7 +93,7 @@ SLOT_ROWS = [
 
 class Attacked(StoppedAtTheEnd):
     def settled(self, target, row):
-        """The state that the attach comes to; what waits may do so for good reason and says it."""
+        """The state after the attach; a waiting target must report a good reason."""
         def came():
             info = self.memprofd.targets().get(target.pid, {})
             state = info.get("state")
@@ -113,7 +114,7 @@ class Attacked(StoppedAtTheEnd):
         if info["state"] in ("failed", "none"):
             self.assertIn(row.says, said + info.get("message", ""))
         if info["state"] == "sampling":
-            # One that ends by itself may do so before it allocates.
+            # A program that ends by itself may end before it allocates.
             eventually(lambda: self.samples(target.pid) > 0 or (row.ends and not target.running()), "its samples")
         self.assert_others_are_cared_for()
         if row.ends:

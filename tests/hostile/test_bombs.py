@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are small and make others large: what memprofd keeps of a target has a limit in bytes."""
+"""Small programs that make readers large: memprofd's memory per target has a limit in bytes."""
 
 import pathlib
 import unittest
@@ -9,20 +9,20 @@ import harness
 from harness import eventually
 from hostile_case import StoppedAtTheEnd, memory_bytes, stage
 
-# kTargetBytes (daemon/util/byte_budget.h), and what a target takes anyway: rings, tables of samples.
+# kTargetBytes (daemon/util/byte_budget.h), and what every target needs: rings, tables of samples.
 BUDGET = 256 << 20
 ANYWAY = 64 << 20
-# Where attacks of tests/hostile/attacks put what they map.
+# Addresses at which attacks of tests/hostile/attacks map files.
 FILES, STEP, TABLE = 0x7d0000000000, 1 << 20, 0x7e0000000000
 
 
 class Bombs(StoppedAtTheEnd):
-    # Targets that have ended keep what they had: kAllTargetsBytes.
+    # Ended targets keep their data: kAllTargetsBytes.
     MAX_MEMORY_BYTES = (1 << 30) + StoppedAtTheEnd.MAX_MEMORY_BYTES
 
     def setUp(self):
         super().setUp()
-        pathlib.Path(f"/proc/{self.memprofd.pid}/clear_refs").write_text("5")  # the peak begins anew
+        pathlib.Path(f"/proc/{self.memprofd.pid}/clear_refs").write_text("5")  # resets the peak
         self.before = memory_bytes(self.memprofd.pid)
         self.bombs = self.folder / "bombs"
         self.bombs.mkdir()
@@ -32,7 +32,8 @@ class Bombs(StoppedAtTheEnd):
         return memory_bytes(self.memprofd.pid) - self.before
 
     def goes_off(self, attack, limit, program="steady"):
-        """The program is sampled, and memprofd takes no more than that while it finds out about it."""
+        """The program is sampled, and memprofd needs no more than the limit to find out about
+        it."""
         target = self.guest(program, attack=attack)
         attach = self.attach_in_background(target.pid)
         self.assertEqual(harness.OK, self.assert_answered(attach))
@@ -76,7 +77,7 @@ class Bombs(StoppedAtTheEnd):
         self.goes_off(f"frame-table {TABLE} 1000;map-file {self.bombs}/0 2000 {FILES}", ANYWAY)
 
     def test_names_of_megabytes(self):
-        """Each frame of a program that computes what it did is 256 inlined functions with 8 KB of names."""
+        """Each frame of the working program has 256 inlined functions with names of 8 KB."""
         bombs.symbol_bomb(harness.TARGETS / "many_sites", self.bombs / "many_sites")
         target = self.guest("many_sites", folder=self.bombs)
         self.memprofd.attach(target.pid)

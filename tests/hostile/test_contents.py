@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What strings hold leaves a program only for who has asked for it, and tells what is there twice then."""
+"""Contents of strings leave a program only on request, which then shows duplicates."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from test_profiles import message_modules  # noqa: E402
 from test_snapshots import Snapshot  # noqa: E402
 
 SECRET = "secret-OF THE PROGRAM-"
-KEPT = 1_000  # different ones, each twice
+KEPT = 1_000  # different strings, each twice
 
 
 class Contents(Snapshot):
@@ -36,7 +36,7 @@ class Contents(Snapshot):
         return json.loads(harness.memprofctl("snapshot", "query", path, sql, "-o", "json").stdout)["rows"]
 
     def taken(self, target, daemon, *options):
-        """The file, and what the program has told."""
+        """The file, and the program's own numbers."""
         taker = self.process(harness.Process([*self.take_command(daemon, "a.heap"), *options]))
         told = target.command("tick")
         while taker.running():
@@ -55,7 +55,7 @@ class Contents(Snapshot):
     def check_waste(self, path, told):
         won = self.words_to_win(path)
         self.assertEqual(told["unused_words"], won["Buffers"])
-        # The program's libraries have a few of their own.
+        # The program's libraries have a few strings.
         self.assertGreaterEqual(won["strings"], told["equal_words"])
         self.assertLess(won["strings"], told["equal_words"] + 500)
 
@@ -88,7 +88,7 @@ class Contents(Snapshot):
                          "each snapshot has a key of its own")
 
     def test_nobody_else_gets_any(self):
-        """By no way to take one."""
+        """No other way to take a snapshot includes contents."""
         kept = self.folder / "kept"
         kept.mkdir()
         target, daemon = self.ticking("--snapshot.directory", kept)
@@ -127,7 +127,7 @@ class Contents(Snapshot):
             self.assertEqual((path, 200), (path, status), body)
             self.assertEqual(path == "/api/v1/snapshot", body.startswith(b"MPRFHEAP"))
             self.assertFalse(b"secret-" in body)
-            status, body = ask(path, contents=2)  # what gRPC's request has
+            status, body = ask(path, contents=2)  # the field of gRPC's request
             self.assertIn(status, (200, 400), body)
             self.assertFalse(b"secret-" in body)
         self.assertNotIn("with contents", daemon.said())

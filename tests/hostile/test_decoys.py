@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that lie: of the agent's copy in memory, which alone is ever written; of files that are mapped as code."""
+"""Files with false names: of the agent's copy in memory, the only file ever written, and of files
+mapped as code."""
 
 import contextlib
 import hashlib
@@ -19,7 +20,8 @@ PATTERN = bytes(range(256)) * 4096  # 1 MiB
 
 
 class Victims:
-    """What belongs to root and only root may open: made(kind) is a path, state(kind) all that could change."""
+    """Files that only root may open: made(kind) is a path, state(kind) includes all that could
+    change."""
 
     def __init__(self, folder, cleanup):
         self.folder, self.cleanup = folder, cleanup
@@ -124,7 +126,8 @@ KINDS = ("empty file", "full file", "block device", "terminal", "fifo", "fifo wi
 
 
 class Decoys(StoppedAtTheEnd):
-    """A namespace of the program's own, where something of root's has the name of the agent's copy."""
+    """A namespace of the program's own, in which a file of root's has the name of the agent's
+    copy."""
 
     def attacked(self, attack, victim, victims):
         expected = undisturbed_output()
@@ -162,9 +165,10 @@ class Decoys(StoppedAtTheEnd):
 
 
 class ExchangedFolders(StoppedAtTheEnd):
-    """The program's libraries are links to root's disk whenever their folder has another's name."""
+    """The program's libraries are links to root's disk while their folders are exchanged."""
 
-    LIBRARIES = 4000  # each a file of its own: one is looked at once, however often it is mapped
+    LIBRARIES = 4000  # each is a separate file, because a file is read once, however often it is
+                      # mapped
     ATTACHES = 3
 
     def folders(self, victim):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that become others during an attach: the other program is never touched.
+"""Programs that exec during an attach: the new program is never touched.
 
-What they become is tests/hostile/canary.c, which watches its code at each offset where the program
-before had a probe, and memory at each address where that one had some.
+They exec tests/hostile/canary.c, which watches its code at each offset of a probe in the previous
+program, and memory at each address that it used.
 """
 
 import contextlib
@@ -14,20 +14,20 @@ from harness import eventually
 from hostile_case import TRIES, StoppedAtTheEnd, stage
 
 ROUNDS = TRIES or 16
-# An attach takes some tenths of a second, memprofctl's start included.
+# An attach takes some tenths of a second, including memprofctl's start.
 LONGEST_US = 400_000
 
 
 class Exec(StoppedAtTheEnd):
     def canary_of(self, target):
-        """The words of the program that the target has become."""
+        """Lines of the program that the target has become."""
         words = target.read_line().split()
         self.assertEqual(["canary", str(target.pid)], words)
 
     def assert_unharmed(self, target):
-        """Nothing was changed from its start on until memprofd had let go of its predecessor."""
+        """Nothing changed from its start until memprofd had detached from its predecessor."""
         eventually(lambda: self.memprofd.state(target.pid) not in ("sampling", "waiting"), "memprofd has noticed")
-        with contextlib.suppress(BrokenPipeError):  # it ends at once when it was harmed
+        with contextlib.suppress(BrokenPipeError):  # it ends at once when it was changed
             target.send("exit")
         self.assertRegex(target.read_line(), "^unharmed ")
         self.assertEqual(0, target.wait())
@@ -57,7 +57,8 @@ class Exec(StoppedAtTheEnd):
         self.assert_memprofd_is_well()
 
     def is_met(self, target):
-        """Whether the target's moment, which lasts some milliseconds, has been met; it is sampled otherwise."""
+        """True if the attack hit its moment, which lasts some milliseconds; otherwise the target is
+        sampled."""
         eventually(lambda: not target.lines.empty() or self.samples(target.pid) > 0, "it is sampled or another program")
         if target.lines.empty():
             self.processes_end()
@@ -91,7 +92,7 @@ class Exec(StoppedAtTheEnd):
         self.assert_memprofd_is_well()
 
     def test_setuid_programs(self):
-        """What runs with root's rights is no business of an attach to what it was before."""
+        """A program that runs with root's rights is not part of an attach to its predecessor."""
         folder = self.folder / "setuid"
         folder.mkdir()
         folder.chmod(0o755)
@@ -112,7 +113,7 @@ class Exec(StoppedAtTheEnd):
 
 
 class FollowedChildren(StoppedAtTheEnd):
-    """Children are looked at a moment after their fork: just when slow ones become another program."""
+    """Children are inspected shortly after their fork, when slow ones call exec."""
 
     OPTIONS = ("--follow-forks",)
     CHILDREN = max(TRIES // 10, 12)

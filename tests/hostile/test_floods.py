@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that tells more than memprofd may take, whatever rate it is asked for (--cpu.max)."""
+"""A program that produces more events than memprofd may read, at any rate (--cpu.max)."""
 
 import unittest
 
@@ -7,12 +7,12 @@ from harness import eventually
 from hostile_case import StoppedAtTheEnd, stage
 
 BOUND = 0.1  # of a processor
-PATIENCE = 300  # on a machine that has much else to do
+PATIENCE = 300  # for a busy machine
 
 
 class Floods(StoppedAtTheEnd):
     OPTIONS = ("--cpu.max", f"{BOUND:.0%}")
-    RATE = 1e-4  # at 1e-3 it takes more than its share of the bound on a machine in a slow hour
+    RATE = 1e-4  # at 1e-3 it exceeds its share of the bound on a slow machine
 
     def of_target(self, name, pid):
         return self.memprofd.metrics().value(name, pid=pid)
@@ -24,8 +24,8 @@ class Floods(StoppedAtTheEnd):
         taken = lambda: self.of_target("memprofd_target_cpu_ratio", target.pid)
         eventually(lambda: taken() > BOUND, "it takes too much", timeout=PATIENCE)
         eventually(lambda: f"pid {target.pid}: its events took " in self.memprofd.said(), "it is told", timeout=PATIENCE)
-        # Where the target gets less of a processor for a while, all it tells is read, and the limit
-        # ends; it begins again soon after.
+        # If the target is slow for a while, all its events are read and the limit ends; it soon
+        # starts again.
         slow = "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)"
         eventually(lambda: taken() < BOUND and slow in self.memprofd.targets()[target.pid]["message"],
                    "it takes less", timeout=PATIENCE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user who may open the socket asks for all that memprofd has: others and root are answered meanwhile."""
+"""A user of the socket requests everything from memprofd; others and root still get answers."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ import unittest
 from harness import Process, eventually
 from hostile_case import ATTACKER, HostileTest, as_user
 
-# As ATTACKER: so many calls at once, of a method with a pid in field 1, on connections of their own. It says
-# "sent", then for each call its code when that has ended, and ends with its input.
+# Runs as ATTACKER: starts `calls` calls at once, of a method with a pid in field 1, on several
+# connections. It prints "sent", then the code of each call when it ends, and ends with its input.
 CALLS = """
 import sys, grpc
 socket, method, calls, pid = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -41,14 +41,14 @@ class Greed(HostileTest):
                                      f"/memprof.v1.{method}", calls, pid], cwd="/"))
 
     def said(self, process, word):
-        """How often it has said the word so far."""
+        """How often it has printed the word so far."""
         return sum(line.strip() == word for line in list(process.output))
 
     def refused(self, process, at_least):
         eventually(lambda: self.said(process, "RESOURCE_EXHAUSTED") >= at_least, "calls are refused")
 
     def test_calls_that_wait(self):
-        """The safe point of a program that allocates nothing is waited for up to 30 s."""
+        """Calls wait up to 30 s for the safe point of a program that allocates nothing."""
         idle = self.guest("known_alloc")  # allocates on command
         self.memprofd.attach(idle.pid)
         self.sample_on_command(self.memprofd, idle)

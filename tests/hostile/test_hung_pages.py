@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that nobody brings: what is read of a target is never waited for without end."""
+"""Pages that never arrive: no read of a target waits without end."""
 
 import sys
 import unittest
@@ -11,7 +11,7 @@ FUSE = ROOT / "tests/hostile/fuse_hang.py"
 
 
 class HungPages(StoppedAtTheEnd):
-    """A file whose server does not answer, where memprofd has to look."""
+    """A file whose server does not answer, at an address that memprofd has to read."""
 
     def served_page(self):
         folder = self.own_folder("page")
@@ -40,7 +40,8 @@ class HungPages(StoppedAtTheEnd):
                                                  "LD_PRELOAD": f"{stage()}/libfake_agent.so"}))
 
     def test_the_list_of_loaded_files(self):
-        """The program's thread goes on, though memprofd looks for the agent where a page never comes."""
+        """The program's thread continues, although memprofd searches the agent in a page that never
+        arrives."""
         page = self.served_page()
         target = self.guest("known_alloc", attack=f"hang-linker {page}")
         threads = int(proc_status(target.pid, "Threads"))
@@ -48,7 +49,7 @@ class HungPages(StoppedAtTheEnd):
         eventually(lambda: self.memprofd.state(target.pid) == "waiting", "it is waited for")
         self.go()
         eventually(lambda: int(proc_status(target.pid, "Threads")) < threads, "the list has another end")
-        # A thread that was caught too late has to come by again.
+        # A thread that was caught too late must pass again.
         eventually(lambda: target.command("minor") and not self.server.lines.empty(), "memprofd looks for the agent")
         self.assertRegex(self.server.read_line(), "^read ")
         self.assert_others_are_cared_for()
@@ -61,7 +62,7 @@ class HungPages(StoppedAtTheEnd):
 
 
 class HungSlots(HungPages):
-    """The same page, where the agent looks for calls of malloc: it is the program that then stands still."""
+    """The same page where the agent reads slots of malloc: here the program hangs."""
     OPTIONS = ("--c-heap-interval", "4096")
     test_the_control_block = test_the_list_of_loaded_files = None
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents that lie (tests/hostile/fake_agent.c): what is read of a target is never believed."""
+"""Lying agents (tests/hostile/fake_agent.c): memprofd trusts nothing that it reads of a target."""
 
 import unittest
 
 from harness import eventually
 from hostile_case import StoppedAtTheEnd, stage
 
-# How an agent lies, and what memprofd then says that it could not use.
+# Kinds of lies, and the drop reason that memprofd reports.
 KINDS = {"counts": "batch_bad_count", "packed": "bad_record", "tails": "", "control": "", "restarts": "",
          "pointers": "", "unmapped": "batch_unreadable"}
 
@@ -16,7 +16,7 @@ class Liars(StoppedAtTheEnd):
         target = self.guest(env={"HOSTILE_AGENT": kind, "LD_PRELOAD": f"{stage()}/libfake_agent.so"})
         attach = self.attach_in_background(target.pid)
         self.assert_answered(attach)
-        # Told lies for as long as the other program takes for some honest samples.
+        # The lies last while the other program takes some honest samples.
         before = self.samples(self.bystander.pid)
         eventually(lambda: self.samples(self.bystander.pid) > before + 3_000, "the other program is sampled on")
         for question in ("targets", "sites", "report"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the shipped unit allows is what memprofd needs: each capability, each system call, and no more."""
+"""The shipped unit allows exactly what memprofd needs: each capability and system call, and no
+more."""
 
 import pathlib
 import re
@@ -18,7 +19,8 @@ UNIT = pathlib.Path(harness.ROOT) / "deploy/memprofd.service.in"
 POD = pathlib.Path(harness.ROOT) / "deploy/kubernetes/memprofd.yaml"
 LEAST_SCORE = "35"  # tenths
 SYS_RESOURCE = 24  # its number in linux/capability.h
-# What is told when it lacks, of a program of another user. CAP_SYS_RESOURCE is asked for by one call, see below.
+# Findings about a program of another user if a capability is missing. One call needs
+# CAP_SYS_RESOURCE, see below.
 TOLD = {
     "CAP_SYS_PTRACE": "privilege to look into targets: missing (run as root or with CAP_SYS_PTRACE)",
     "CAP_DAC_OVERRIDE": "CAP_DAC_OVERRIDE",
@@ -65,7 +67,7 @@ class Privileges(E2ETest):
         return self.process(Guest("steady", uid=ATTACKER, **options))
 
     def private_copy(self):
-        """A folder with the program, which only its user may read."""
+        """A folder with the program that only its user may read."""
         folder = self.folder / "private"
         folder.mkdir()
         folder.chmod(0o755)
@@ -82,7 +84,7 @@ class Privileges(E2ETest):
         self.assert_works_on(target)
 
     def test_a_snapshot_of_another_users_program(self):
-        """Its copy is that user's too, and ends although memprofd may send it no signal."""
+        """The copy is that user's, too, and ends although memprofd may not signal it."""
         target = self.guest()
         daemon = self.memprofd(unit_prefix(), "--pid", target.pid)
         daemon.wait_state(target.pid, "sampling")
@@ -107,7 +109,7 @@ class Privileges(E2ETest):
                 self.processes_end()
 
     def test_stack_limits_of_others_take_sys_resource(self):
-        """prlimit() of another user's process, as attach/inject/stack_room.cc asks."""
+        """prlimit() on another user's process, as in attach/inject/stack_room.cc."""
         if not int(harness.proc_status("self", "CapEff"), 16) >> SYS_RESOURCE & 1:
             self.skipTest("root has no CAP_SYS_RESOURCE here")
         target = self.guest()
@@ -136,7 +138,7 @@ class Privileges(E2ETest):
         daemon.ctl("sites", "--pid", target.pid)
         daemon.detach(target.pid)
         self.assertEqual(0, daemon.stop(timeout=300))
-        # -D: strace is a process of its own, which writes when memprofd has ended.
+        # -D: strace is a separate process that writes after memprofd has ended.
         said = eventually(lambda: calls.exists() and "total" in calls.read_text() and calls.read_text(),
                           "strace has counted", timeout=60)
         rows = [line.split() for line in said.splitlines() if re.match(r"\s*\d+\.\d+\s", line)]
@@ -146,7 +148,7 @@ class Privileges(E2ETest):
         self.assertEqual(set(), used - allowed)
 
     def test_read_only_file_systems(self):
-        """ProtectSystem=strict and ProtectKernelTunables=yes, as systemd makes them."""
+        """ProtectSystem=strict and ProtectKernelTunables=yes, as systemd sets them up."""
         script = ("set -e; mount --make-rprivate /; mount -o bind / /; "
                   "mount -o bind /sys /sys; mount -o remount,bind,ro /sys; "
                   "mount -o bind /proc/sys /proc/sys; mount -o remount,bind,ro /proc/sys; "
@@ -159,7 +161,7 @@ class Privileges(E2ETest):
 
 
 class Pod(E2ETest):
-    """memprofd as deploy/kubernetes has it: a root of its own that it cannot write to, the node's pids."""
+    """memprofd as in deploy/kubernetes: a read-only root of its own, the node's pids."""
 
     def setUp(self):
         super().setUp()
@@ -169,7 +171,8 @@ class Pod(E2ETest):
         (self.container,) = self.spec["containers"]
 
     def inside(self):
-        """What puts a command there: the files are where they are outside, and only the tests' folder is writable."""
+        """A prefix that runs a command there: files keep their paths, and only the tests' folder is
+        writable."""
         root = make_root(self.folder / "root", shutil.which("setpriv"), harness.BUILD / "memprofd")
         for file in (harness.BUILD / "memprofd", stage() / "libmemprof_agent.so"):
             (root / str(file.parent).lstrip("/")).mkdir(parents=True, exist_ok=True)

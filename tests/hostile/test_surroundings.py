@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is around a program changes while it is attached to: its file goes, a library shrinks, it is frozen."""
+"""The surroundings of a program change during an attach: its file is deleted, a library shrinks, it
+is frozen."""
 
 import os
 import shutil
@@ -49,7 +50,7 @@ class Files(StoppedAtTheEnd):
 
 
 class Freezer(ControlGroup):
-    """Its processes stand still when the test says so."""
+    """The test freezes its processes."""
 
     def __init__(self):
         super().__init__("freezer")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the tests find what they look at in an honest agent's control block. */
+/* Offsets of the fields that the tests read in an honest agent's control block. */
 #include <stddef.h>
 
 #include "memprof_agent_abi.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors whose names lie: whatever looks like the agent's copy in memory is another's file. */
+/* Descriptors with false names: files of others that look like the agent's copy in memory. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-/* A user and a mount namespace, in which nothing needs a right of the host's. */
+/* Enters a user and a mount namespace, which needs no right on the host. */
 static void own_namespaces(void)
 {
 	char map[64];
@@ -49,7 +49,7 @@ static void own_namespaces(void)
 	write_file("/proc/self/gid_map", map);
 }
 
-/* Everything at the top of the old root is at the top of the new one, whose top is ours. */
+/* Builds a root of our own with everything at the top of the old one. */
 static void bind_all(const char *root)
 {
 	DIR *top = opendir("/");
@@ -71,7 +71,7 @@ static void bind_all(const char *root)
 static void enter_own_root(const char *victim)
 {
 	char place[128] = "/var/tmp" DECOY;
-	const char *root = "/var/tmp"; /* /tmp holds what the test needs */
+	const char *root = "/var/tmp"; /* /tmp holds the test's files */
 	struct stat info;
 
 	own_namespaces();
@@ -103,7 +103,7 @@ static void decoy(int argc, char **argv)
 	fprintf(stderr, "hostile: descriptor %d is %s\n", fd, argv[1]);
 }
 
-/* other-root: only that, so that the agent's file is not seen; nothing lies. */
+/* other-root: changes only the root, so that the agent's file is not visible. */
 static void other_root(int argc, char **argv)
 {
 	(void)argc;
@@ -111,8 +111,8 @@ static void other_root(int argc, char **argv)
 	enter_own_root("/dev/null");
 }
 
-/* memfds KIND: files in memory of the right name that are not ours to write: sealed, or full, or
- * one that was made without the right to seal. The agent's own comes after them. */
+/* memfds KIND: memory files of the right name that must not be written: sealed, full, or created
+ * without the right to seal. The agent's own comes after them. */
 static void memfds(int argc, char **argv)
 {
 	int flags = strcmp(argv[1], "unsealable") == 0 ? 0 : MFD_ALLOW_SEALING;
@@ -129,7 +129,7 @@ static void memfds(int argc, char **argv)
 		give_up("mmap");
 }
 
-/* Takes descriptors from the agent's copy: closes, replaces or writes whatever appears. */
+/* Attacks the descriptors of the agent's copy: closes, replaces or writes each that appears. */
 static const char *victim_of_swap;
 
 static void *swap_descriptors(void *context)
@@ -155,7 +155,7 @@ static void *swap_descriptors(void *context)
 	return NULL;
 }
 
-/* swap VICTIM: as soon as the agent's copy has a descriptor, that is another file's. */
+/* swap VICTIM: replaces the file of the agent's copy as soon as it has a descriptor. */
 static void swap(int argc, char **argv)
 {
 	(void)argc;
@@ -164,7 +164,7 @@ static void swap(int argc, char **argv)
 	in_thread(swap_descriptors, NULL);
 }
 
-/* Each folder gets the other's name, without end. */
+/* Exchanges the names of two folders without end. */
 static void *exchange_names(void *context)
 {
 	char **words = context;
@@ -174,7 +174,7 @@ static void *exchange_names(void *context)
 	return NULL;
 }
 
-/* exchange FOLDER OTHER: what was looked at by its name is another file a moment later. */
+/* exchange FOLDER OTHER: a name leads to another file a moment after it was checked. */
 static void exchange(int argc, char **argv)
 {
 	(void)argc;

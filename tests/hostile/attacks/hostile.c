@@ -113,10 +113,10 @@ static int mapping_is_agent(const struct mapping *mapping, void *context)
 
 static int agent_is_mapped(void) { return each_mapping(mapping_is_agent, NULL); }
 
-/* A thread is held for milliseconds, which this one may miss: the agent is what is left of them. */
+/* This thread may miss the milliseconds for which one is held, but the agent stays afterwards. */
 static int has_been_seized(void) { return is_seized() || agent_is_mapped(); }
 
-/* The program's code as it is mapped, and what its file says. */
+/* Compares the program's mapped code with its file. */
 static struct {
 	const unsigned char *memory;
 	unsigned char *file;
@@ -141,7 +141,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *context)
 			give_up("/proc/self/exe");
 	}
 	close(fd);
-	return 1; /* the program is the first */
+	return 1; /* the program is the first mapping */
 }
 
 static int has_breakpoint(void)
@@ -216,7 +216,7 @@ static void run_one(char *text)
 	}
 }
 
-/* Children that run other programs are none of ours. Words live as long as the process. */
+/* Ignores children that run other programs. Words live as long as the process. */
 __attribute__((constructor)) static void start(void)
 {
 	const char *wanted = getenv("HOSTILE");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hostile programs do to whoever profiles them.
+ * Attacks of hostile programs on their profiler.
  *
  * The library is preloaded into an ordinary program of tests/targets. Its constructor runs
  * the attacks that $HOSTILE names, "name argument...; name argument...", before the program's
@@ -26,7 +26,7 @@ struct attack {
 	void (*run)(int argc, char **argv); /* argv[0] is the name */
 };
 
-/* Ends with a null name; each file of attacks has one. */
+/* Each file of attacks has one table; it ends with a null name. */
 extern const struct attack descriptor_attacks[];
 extern const struct attack malloc_attacks[];
 extern const struct attack memory_attacks[];
@@ -36,15 +36,15 @@ extern const struct attack slot_attacks[];
 
 /* Ends the program with code 99 and this line, errno included. */
 void give_up(const char *what) __attribute__((noreturn));
-/* With code 98: the program is not what it would have been. */
+/* Ends it with code 98: the program does not compute what it should. */
 void end_wrong(const char *what) __attribute__((noreturn));
-/* Returns when the moment has come. */
+/* Waits for the moment. */
 void wait_for(const char *moment);
-/* The moment "go" has come, and the file is there still. */
+/* True from the moment "go" on, while the file exists. */
 int go_file_is_there(void);
-/* Runs the function in a thread of its own, which the program's runtime knows nothing of. */
+/* Runs the function in a new thread that the program's runtime does not know. */
 void in_thread(void *(*run)(void *), void *argument);
-/* One line of the mappings of this process: [begin, end), its rights and its file or "". */
+/* A mapping of this process: [begin, end), its rights and its file or "". */
 struct mapping {
 	unsigned long begin, end;
 	char rights[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs do to their malloc. One that is not what it would have been ends with code 98. */
+/* Attacks on a program's malloc. A program with wrong results ends with code 98. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 #include "hostile.h"
 
-/* ---------------------------------------------------------------- blocks that go from hand to hand
+/* ---------------------------------------------------------------- blocks shared by threads
  */
 
 #define TRADERS 8
@@ -20,7 +20,7 @@ static char *exchange(unsigned hand, char *block)
 	return __atomic_exchange_n(&hands[hand % HANDS], block, __ATOMIC_ACQ_REL);
 }
 
-/* Its first byte says what the others are. */
+/* The first byte determines the others. */
 static char *fill(char *block, size_t bytes, char with)
 {
 	if (!block)
@@ -67,7 +67,7 @@ static void *trade(void *seed)
 	return NULL;
 }
 
-/* trade-blocks: threads resize and free what others have taken, in vain now and then. */
+/* trade-blocks: threads resize and free blocks of other threads; some resizes fail. */
 static void trade_blocks(int argc, char **argv)
 {
 	(void)argc;
@@ -76,7 +76,7 @@ static void trade_blocks(int argc, char **argv)
 		in_thread(trade, (void *)i);
 }
 
-/* ---------------------------------------------------------------- no memory at all */
+/* ---------------------------------------------------------------- no memory */
 
 #define PIECES 10000
 #define PIECE (1u << 20)
@@ -101,7 +101,7 @@ static void *exhaust(void *unused)
 	return unused;
 }
 
-/* exhaust: a thread takes all the memory that the program may have, again and again. */
+/* exhaust: a thread repeatedly allocates all memory that the program may have. */
 static void exhaust_in_a_thread(int argc, char **argv)
 {
 	const struct rlimit two_gigabytes = {2ul << 30, 2ul << 30};
@@ -113,7 +113,7 @@ static void exhaust_in_a_thread(int argc, char **argv)
 	in_thread(exhaust, NULL);
 }
 
-/* ---------------------------------------------------------------- what is no block */
+/* ---------------------------------------------------------------- frees of invalid pointers */
 
 static void *free_at(void *kind)
 {
@@ -126,8 +126,8 @@ static void *free_at(void *kind)
 	return NULL;
 }
 
-/* free-wild KIND: once the file is there, what is no block is freed: a small number, a place on the
- * stack, the middle of a block, no address of a program. */
+/* free-wild KIND: frees an invalid pointer once the file exists: a small number, an address on the
+ * stack, the middle of a block, or an address outside of user space. */
 static void free_wild(int argc, char **argv)
 {
 	(void)argc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Address spaces that take long to look at, or change while one looks. */
+/* Address spaces that are slow to inspect, or change during an inspection. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #define PAGE 4096ul
 
-/* mappings N: so many of one page each; neighbours differ in their rights, or they would be one. */
+/* mappings N: N mappings of one page; rights alternate, so that the kernel does not merge them. */
 static void mappings(int argc, char **argv)
 {
 	size_t n = (size_t)atol(argv[1]);
@@ -30,7 +30,7 @@ static void mappings(int argc, char **argv)
 			give_up("mprotect");
 }
 
-/* Its first page, executable, at that address; anywhere when it is 0. */
+/* Maps the file's first page as code at the address; 0: anywhere. */
 static void map_at(const char *path, unsigned long address)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ static void map_at(const char *path, unsigned long address)
 	close(fd);
 }
 
-/* map-file FILE N [ADDRESS]: so many times, the first one there. */
+/* map-file FILE N [ADDRESS]: maps it N times, the first time at ADDRESS. */
 static void map_file(int argc, char **argv)
 {
 	long n = argc > 2 ? atol(argv[2]) : 1;
@@ -52,7 +52,7 @@ static void map_file(int argc, char **argv)
 		map_at(argv[1], i == 0 && argc > 3 ? strtoul(argv[3], NULL, 0) : 0);
 }
 
-/* map-all FOLDER [ADDRESS STEP]: each of its files 0, 1, ... once. */
+/* map-all FOLDER [ADDRESS STEP]: maps each of its files 0, 1, ... once. */
 static void map_all(int argc, char **argv)
 {
 	unsigned long address = argc > 3 ? strtoul(argv[2], NULL, 0) : 0;
@@ -67,7 +67,7 @@ static void map_all(int argc, char **argv)
 	}
 }
 
-/* frame-table ADDRESS N: so many descriptors of 16 bytes there, of code that is nowhere. */
+/* frame-table ADDRESS N: N descriptors of 16 bytes at ADDRESS, without code. */
 static void frame_table(int argc, char **argv)
 {
 	unsigned long address = strtoul(argv[1], NULL, 0), n = strtoul(argv[2], NULL, 0);
@@ -80,11 +80,11 @@ static void frame_table(int argc, char **argv)
 	*word++ = n;
 	for (unsigned long i = 0; i < n; i++) {
 		*word++ = address + 16 * i;
-		*word++ = 16; /* the frame's size; nothing lives in it */
+		*word++ = 16; /* the frame's size; it has no live values */
 	}
 }
 
-/* Maps and unmaps files without end, executable, so that what was read of maps is wrong at once. */
+/* Maps and unmaps code without end, so that each list of mappings is outdated at once. */
 static void *map_and_unmap(void *path)
 {
 	for (;;) {
@@ -117,7 +117,7 @@ static int below_the_stack(const struct mapping *mapping, void *context)
 
 	if (strcmp(mapping->path, "[stack]") != 0)
 		return 0;
-	/* What the thread has on its stack stays its own; all below goes. */
+	/* Keeps the used part of the stack writable, and protects all below. */
 	mprotect((char *)mapping->begin, (size_t)(end - (char *)mapping->begin), PROT_READ);
 	return 1;
 }
@@ -132,7 +132,7 @@ static void *protect_stack(void *context)
 	return NULL;
 }
 
-/* protect-stack MOMENT: nobody may write below what the main thread uses of its stack. */
+/* protect-stack MOMENT: makes the unused part of the main thread's stack read-only. */
 static void protect_stack_at(int argc, char **argv)
 {
 	char here;
@@ -154,7 +154,7 @@ static const struct {
 	{"data", RLIMIT_DATA},
 };
 
-/* limit NAME VALUE MOMENT; "as now" and "data now" stand for what is in use then. */
+/* limit NAME VALUE MOMENT: sets a limit; "as now" and "data now" set it to the current use. */
 static char **limit_words;
 
 static rlim_t in_use(void)

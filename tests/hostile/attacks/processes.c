@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that become others, multiply, or share what processes usually have for themselves. */
+/* Processes that call exec, multiply, or share memory and names with others. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ struct ranges {
 	int count;
 };
 
-/* Where this program may be written to: control block, stacks, heap, runtime state. */
+/* Adds a writable range of this program: control block, stacks, heap, runtime state. */
 static int add_range(const struct mapping *mapping, void *context)
 {
 	struct ranges *ranges = context;
@@ -58,8 +58,8 @@ static void *become(void *context)
 	give_up(exec_words[1]);
 }
 
-/* exec PROGRAM MOMENT: becomes the program, told its own name and where this one had memory that
- * can be written: tests/hostile/canary.c. */
+/* exec PROGRAM MOMENT: calls exec with the program's name and the writable ranges of this one:
+ * tests/hostile/canary.c. */
 static void exec_at(int argc, char **argv)
 {
 	(void)argc;
@@ -67,7 +67,7 @@ static void exec_at(int argc, char **argv)
 	in_thread(become, NULL);
 }
 
-/* One after the other, as a program starts its helpers; each lives long enough to be noticed. */
+/* Starts children one after the other; each lives long enough to be detected. */
 static void *become_in_children(void *context)
 {
 	int children = atoi(exec_words[2]);
@@ -98,8 +98,8 @@ static void *become_in_children(void *context)
 	return NULL;
 }
 
-/* exec-child PROGRAM N: so many children, each of which becomes the program some tenths of a second
- * after its fork and is told to end a while later. */
+/* exec-child PROGRAM N: N children, each of which calls exec some tenths of a second after its
+ * fork, and ends a while later. */
 static void exec_in_children(int argc, char **argv)
 {
 	(void)argc;
@@ -129,7 +129,7 @@ static void *fork_without_end(void *context)
 	return NULL;
 }
 
-/* fork-storm [exec]: children that end at once, one after the other, or become another program. */
+/* fork-storm [exec]: starts children without end, which exit or call exec at once. */
 static void fork_storm(int argc, char **argv)
 {
 	in_thread(fork_without_end, argc > 1 ? argv[1] : NULL);
@@ -144,7 +144,7 @@ static int share_memory(void *context)
 	return 0;
 }
 
-/* shared-memory: a process of its own that shares the address space, as after vfork. */
+/* shared-memory: starts a process that shares the address space, as after vfork. */
 static void shared_memory(int argc, char **argv)
 {
 	const size_t bytes = 64 << 10;
@@ -158,7 +158,7 @@ static void shared_memory(int argc, char **argv)
 
 /* ---------------------------------------------------------------- a child that disturbs */
 
-/* The child goes when its parent does, whatever happens. */
+/* The child always ends with its parent. */
 static pid_t disturber(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -171,7 +171,7 @@ static pid_t disturber(void)
 	return parent;
 }
 
-/* tracer: a child that traces this process for short moments without end. */
+/* tracer: a child traces this process briefly, again and again. */
 static void tracer(int argc, char **argv)
 {
 	pid_t parent = disturber();
@@ -189,8 +189,8 @@ static void tracer(int argc, char **argv)
 	}
 }
 
-/* stop MOMENT MICROSECONDS: is stopped (SIGSTOP) at the moment and continued so much later; the
- * child sees the moment with its own eyes, so only "go" is one. */
+/* stop MOMENT MICROSECONDS: a child stops this process (SIGSTOP) at the moment and continues it
+ * later. The child itself waits for the moment, so only "go" is possible. */
 static void stop_at(int argc, char **argv)
 {
 	pid_t parent = disturber();
@@ -239,7 +239,7 @@ static void exit_at(int argc, char **argv)
 	in_thread(end_at, NULL);
 }
 
-/* hostile-name: escapes, quotes, a newline and what is no UTF-8. */
+/* hostile-name: a name with escapes, quotes, a newline and invalid UTF-8. */
 static void hostile_name(int argc, char **argv)
 {
 	(void)argc;
@@ -267,7 +267,7 @@ static void *remove_file(void *context)
 	return NULL;
 }
 
-/* file unlink|replace|truncate PATH MOMENT: what an attach may be reading; replaced by PATH.new. */
+/* file unlink|replace|truncate PATH MOMENT: changes a file that an attach reads. */
 static void file_at(int argc, char **argv)
 {
 	(void)argc;

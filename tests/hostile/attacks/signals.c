@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that come when nobody expects them, and threads that take none. */
+/* Unexpected signals, and threads that block signals. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #include "hostile.h"
 
-/* block-signals [NUMBER]: the main thread, and each that it starts, takes no signal, or not that
- * one. */
+/* block-signals [NUMBER]: the main thread, and each thread that it starts, blocks all signals or
+ * NUMBER. */
 static void block_signals(int argc, char **argv)
 {
 	sigset_t blocked;
@@ -31,7 +31,7 @@ static int numbers[64];
 static int how_many;
 static const char *moment;
 
-/* As a process may send it to its own threads; the sender is nobody that one would expect. */
+/* A process may send any sender to its own threads, so this claims an unexpected one. */
 static void send_to_thread(pid_t tid, int number)
 {
 	siginfo_t info;
@@ -73,10 +73,10 @@ static void *storm(void *context)
 	return NULL;
 }
 
-/* The handler of all but SIGURG, which nobody handles by default. */
+/* Handles all signals but SIGURG, whose default is to ignore it. */
 static void nothing(int number) { (void)number; }
 
-/* signals MOMENT NUMBER...: sends one of them to each thread, every millisecond from the moment on.
+/* signals MOMENT NUMBER...: from the moment on, sends one of them to each thread every millisecond.
  */
 static void signals(int argc, char **argv)
 {
@@ -101,7 +101,7 @@ static void *once(void *context)
 	return NULL;
 }
 
-/* signal MOMENT NUMBER: once to each thread. */
+/* signal MOMENT NUMBER: sends it to each thread once. */
 static void signal_once(int argc, char **argv)
 {
 	(void)argc;

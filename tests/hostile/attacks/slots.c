@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files whose slots, by which malloc and its like are called, are not as the linker has left them.
- * A program that is not what it would have been ends with code 98. */
+/* Files whose slots for malloc and similar functions differ from what the linker wrote. A program
+ * with wrong results ends with code 98. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static void *write_word(void *linkers)
 	return NULL;
 }
 
-/* own-slot: such a word has the C library's function for a moment, then the program's own. */
+/* own-slot: the word holds the C library's function for a moment, then the program's own. */
 static void own_slot(int argc, char **argv)
 {
 	(void)argc;
@@ -66,7 +66,7 @@ static int open_relro(struct dl_phdr_info *info, size_t bytes, void *context)
 	return 0;
 }
 
-/* In a page of those that are read-only otherwise. */
+/* Lies in a page that is otherwise read-only. */
 static const struct {
 	void (*function)(void *);
 	long writes;
@@ -83,7 +83,7 @@ static void *open_and_write(void *moment)
 	return NULL;
 }
 
-/* open-relro MOMENT: what the linker has made read-only can be written, and is. */
+/* open-relro MOMENT: makes the linker's read-only pages writable, and writes to them. */
 static void open_relro_at(int argc, char **argv)
 {
 	(void)argc;
@@ -100,7 +100,7 @@ static int hide_first(struct dl_phdr_info *info, size_t bytes, void *path)
 	return 1;
 }
 
-/* hide-tables FILE: loads it and lets nobody read its symbols and relocations any more. */
+/* hide-tables FILE: loads it and makes its symbols and relocations unreadable. */
 static void hide_tables(int argc, char **argv)
 {
 	(void)argc;
@@ -131,7 +131,7 @@ static int note_place(struct dl_phdr_info *info, size_t bytes, void *context)
 	return 1;
 }
 
-/* unmap FILE: loads it and unmaps it, without a word to the linker. */
+/* unmap FILE: loads it and unmaps it without dlclose(). */
 static void unmap(int argc, char **argv)
 {
 	struct file file = {.path = argv[1]};
@@ -142,7 +142,7 @@ static void unmap(int argc, char **argv)
 		give_up(argv[1]);
 }
 
-/* The linker's list as who looks for the agent finds it: ours, with an end that never comes. */
+/* Replaces the linker's list by one whose end lies in a page that never answers. */
 static struct link_map list_of_two[2];
 
 static void *end_in_page(void *page)
@@ -152,7 +152,7 @@ static void *end_in_page(void *page)
 	return NULL;
 }
 
-/* hang-linker PAGE: the list of loaded files ends in that page of a file, from "go" on. */
+/* hang-linker PAGE: from "go" on, the list of loaded files ends in that page of a file. */
 static void hang_linker(int argc, char **argv)
 {
 	static char no_name[] = "";
@@ -169,7 +169,7 @@ static void hang_linker(int argc, char **argv)
 	in_thread(end_in_page, page);
 }
 
-/* hang-slots FILE PAGE: loads it, and has the page of its slots come from a file. */
+/* hang-slots FILE PAGE: loads FILE and maps the page of its slots from the file PAGE. */
 static void hang_slots(int argc, char **argv)
 {
 	struct link_map *map = dlopen(argv[1], RTLD_LAZY);
@@ -186,9 +186,9 @@ static void hang_slots(int argc, char **argv)
 		give_up(argv[2]);
 }
 
-/* ---------------------------------------------------------------- a list that is not so */
+/* ---------------------------------------------------------------- a false list */
 
-/* lie-in-list FILE: loads it, and has the linker's own list say that it is elsewhere. */
+/* lie-in-list FILE: loads it, and enters a wrong address in the linker's list. */
 static void lie_in_list(int argc, char **argv)
 {
 	struct link_map *map = dlopen(argv[1], RTLD_NOW);
@@ -217,7 +217,7 @@ static void *keep_locking(void *unused)
 	return unused;
 }
 
-/* hold-linker: a thread has the linker's lock nearly all the time. */
+/* hold-linker: a thread holds the linker's lock nearly all the time. */
 static void hold_linker(int argc, char **argv)
 {
 	(void)argc;
@@ -233,8 +233,8 @@ static int take_any(struct dl_phdr_info *info, size_t bytes, void *context)
 	return 1;
 }
 
-/* Whoever forks where threads of OCaml end finds the runtime's list of them broken in the child,
- * with memprofd or without: a test of such a program takes the file away before. */
+/* A fork while OCaml threads end breaks the runtime's list of threads in the child, with or without
+ * memprofd, so a test of such a program removes the file before. */
 static void *fork_and_look(void *moment)
 {
 	int ends = strcmp(moment, "go") == 0;
@@ -262,7 +262,7 @@ static void *fork_and_look(void *moment)
 	return moment;
 }
 
-/* fork-and-look MOMENT: children, until the file of "go" has gone, who ask the linker for its list.
+/* fork-and-look MOMENT: forks children that read the linker's list, until the file of "go" is gone.
  */
 static void fork_and_look_in_threads(int argc, char **argv)
 {
