@@ -8,8 +8,8 @@ ENUM_WORDS = {"state": "TARGET_STATE_", "level": "FINDING_LEVEL_", "cause": "END
 
 
 def answer(text):
-    """The answer with 64 bit numbers, which are strings in JSON, as numbers, states and levels as words, and what is
-    nested in it beside itself under one name: allocated_bytes is allocated.bytes."""
+    """Converts an answer: 64-bit numbers, which are strings in JSON, become numbers, states and
+    levels become words, and nested fields get a flat name: allocated_bytes is allocated.bytes."""
     return json.loads(text, object_hook=_with_flat_names)
 
 

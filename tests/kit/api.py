@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's gRPC and HTTP interfaces, as the tests ask them."""
+"""Clients for the daemon's gRPC and HTTP interfaces."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ import harness
 
 
 class Api:
-    """Calls of memprof.v1 by name: api.ListSites(pid=1, ...) is the answer's message."""
+    """Calls of memprof.v1 by name: api.ListSites(pid=1, ...) returns the answer's message."""
 
     def __init__(self, pb, daemon):
         self.pb = pb
@@ -32,7 +32,7 @@ class Api:
         return lambda **fields: call(request_type(**fields), timeout=harness.TIMEOUT)
 
     def get(self, path, **parameters):
-        """(status, text) of a GET; a list is a parameter that comes several times."""
+        """(status, text) of a GET; a list repeats a parameter."""
         query = urllib.parse.urlencode(parameters, doseq=True)
         try:
             with urllib.request.urlopen(f"{self.url}{path}?{query}", timeout=harness.TIMEOUT) as answer:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is asked for over a socket: counts the questions, and what is written at once.
+// Memory as read over a socket: counts the requests and records the writes.
 #pragma once
 
 #include "daemon/discover/target_memory.h"

@@ -13,7 +13,7 @@ from harness import Process, Target, eventually
 
 
 def libraries(program):
-    """The files that the program is loaded with, its dynamic linker included."""
+    """Files that the program loads, including its dynamic linker."""
     headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True).stdout
     linker = re.search(r"interpreter: (\S+)\]", headers).group(1)
     said = subprocess.run([linker, "--list", program], capture_output=True, text=True, check=True).stdout
@@ -21,7 +21,7 @@ def libraries(program):
 
 
 def make_root(folder, *programs):
-    """A root with these programs in /app, their libraries, and an empty /proc."""
+    """Makes a root with these programs in /app, their libraries, and an empty /proc."""
     for name in ("app", "proc", "dev", "tmp"):
         (folder / name).mkdir(parents=True)
     for program in programs:
@@ -35,7 +35,7 @@ def make_root(folder, *programs):
 
 
 def files(root):
-    """Every file below root with its size and times, /proc left out."""
+    """Every file below root with its size and times, without /proc."""
     found = {}
     for folder, names, file_names in os.walk(root):
         if folder == str(root) and "proc" in names:
@@ -47,7 +47,7 @@ def files(root):
 
 
 class Contained(Target):
-    """A target behind a command that puts it elsewhere: unshare, chroot. pid is the host's."""
+    """A target behind a command that moves it elsewhere: unshare, chroot. pid is the host's."""
 
     def __init__(self, command, program, *arguments):
         Process.__init__(self, [*command, program, *arguments])
@@ -58,7 +58,7 @@ class Contained(Target):
         self.host_pid = eventually(lambda: self._find(pathlib.Path(program).name), "the program is there")
 
     def _find(self, name):
-        """The process below ours that runs the program."""
+        """The child process that runs the program."""
         waiting = [self.popen.pid]
         while waiting:
             pid = waiting.pop()
@@ -77,13 +77,13 @@ UNSHARED = ["unshare", "--mount", "--pid", "--user", "--map-root-user", "--fork"
 
 
 def unshared(root):
-    """A command that runs what follows in the root, with namespaces and a /proc of its own."""
+    """A command that runs another in the root, with its own namespaces and /proc."""
     return [*UNSHARED, f"--mount-proc={root}/proc", "chroot", root]
 
 
 class ControlGroup:
-    """A control group of this test's: of version 1 where its hierarchy is mounted, else of version 2. Skips the test where
-    neither is mounted, or where version 2 lacks the controller."""
+    """A control group for one test, of version 1 if its hierarchy is mounted, else of version 2.
+    Skips the test if neither is mounted, or if version 2 lacks the controller."""
 
     MOUNT = pathlib.Path("/sys/fs/cgroup")
 
@@ -107,7 +107,7 @@ class ControlGroup:
             raise unittest.SkipTest(f"no controller {controller} in {control}: {error.strerror}") from None
 
     def put(self, pid):
-        """Memory that the process has taken before stays counted where it is."""
+        """Moves the process; memory that it took before stays counted in its old group."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self):
@@ -119,7 +119,7 @@ class ControlGroup:
 
 
 class MemoryLimit(ControlGroup):
-    """Its processes have so much memory."""
+    """Limits the memory of its processes."""
 
     def __init__(self, mib):
         super().__init__("memory", "memory")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in memory: a recorder of all that a reader passes on, and a source of
-// events like a program's.
+// Traces in memory: a recorder of a reader's output, and a source of realistic events.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +99,7 @@ inline TraceInfo example_info() {
           .start_time_us = 1'700'000'000'000'000};
 }
 
-// Keeps all packets, and each one's place.
+// Stores all packets with their positions.
 class MemoryFile {
  public:
   Writer::Sink sink() {
@@ -123,7 +122,7 @@ class MemoryFile {
   std::vector<std::size_t> offsets_;
 };
 
-// Puts events as they are; ids in them are replaced by those that the writer gives.
+// Writes recorded events; their ids are replaced by the writer's.
 class Replay {
  public:
   explicit Replay(Writer& writer) : writer_(writer) {}
@@ -149,7 +148,7 @@ class Replay {
   std::map<std::uint64_t, std::uint64_t> ids_;
 };
 
-// Writes a trace again that was read, with the same meanings of its codes.
+// Writes a parsed trace again, with the same locations of its codes.
 inline absl::Status rewrite(const Trace& trace, int version, MemoryFile& file) {
   Writer writer(file.sink(), [&trace](std::uint64_t code) { return trace.locations.at(code); },
                 trace.info, {.version = version});
@@ -160,8 +159,8 @@ inline absl::Status rewrite(const Trace& trace, int version, MemoryFile& file) {
   return writer.flush();
 }
 
-// A program that goes up and down its calls, allocates, and whose blocks mostly
-// die young. Times rise by one microsecond at least.
+// A program that calls and returns, allocates, and whose blocks mostly die young. Times increase by
+// at least one microsecond.
 class Workload {
  public:
   explicit Workload(unsigned seed, std::uint16_t domains = 1) : random_(seed), domains_(domains) {
@@ -197,7 +196,7 @@ class Workload {
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
     return Collect{event};
   }
-  // Each function calls four others, and mostly the first of them.
+  // Each function calls four others, mostly the first.
   void move(std::vector<std::uint64_t>& callstack) {
     if (callstack.empty()) callstack = {0x40'0000, 0x40'0100, 0x40'0200};
     callstack.resize(3 + random_() % (callstack.size() - 2));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What targets cost memprofd, measured; for make bench and for the tests that hold it to the limits."""
+"""Measures memprofd's cost for targets, for make bench and for tests of the limits."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ import harness
 import real_programs
 
 MAX_IDLE_BYTES = 1.35 * 2**20
-# Attaches overlap, and the allocator keeps more of what they have given back.
+# Attaches overlap, so the allocator keeps more freed memory.
 MAX_IDLE_BYTES_BESIDE_LOAD = 2.45 * 2**20
 MAX_IDLE_KERNEL_BYTES = 0.75 * 2**20
 MAX_IDLE_CPU_PERCENT = 0.05
@@ -20,7 +20,7 @@ LARGEST_DESCRIPTORS = 178_000
 
 
 def attach(daemon, pid):
-    """At the default rate, with the default budget, whatever memprofd was told."""
+    """Attaches at the default rate and budget, whatever memprofd's options are."""
     daemon.ctl("attach", "--pid", pid, "--max-overhead", "1%")
 
 
@@ -30,7 +30,7 @@ def own_bytes(pid):
 
 
 def kernel_bytes(pid):
-    """Memory of the BPF maps and programs that a process holds: each once, by however many descriptors."""
+    """Memory of the BPF maps and programs that a process holds, each counted once."""
     taken = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         try:
@@ -48,16 +48,18 @@ def cpu_seconds(daemon):
 
 
 def cpu_percent(daemon, seconds):
-    """Of a core, in a time in which nothing is asked of it."""
+    """Percentage of a core, during a time without requests."""
     cpu, began = cpu_seconds(daemon), time.monotonic()
     time.sleep(seconds)  # the measurement
     return 100 * (cpu_seconds(daemon) - cpu) / (time.monotonic() - began)
 
 
 def of_idle_targets(daemon, targets, seconds):
-    """Attaches to programs that stand still until they are told "minor": CPU of each till then; bytes and CPU after.
+    """Attaches to programs that rest until the command "minor": CPU of each until then; bytes and
+    CPU afterwards.
 
-    Not of the first one: what memprofd has but once (threads and their memory, the first answers) is no target's.
+    Excludes the first one, because it includes what memprofd has only once (threads and their
+    memory, the first answers).
     """
     def sampled(some):
         for target in some:
@@ -78,7 +80,8 @@ def of_idle_targets(daemon, targets, seconds):
 
 
 def frame_tables(daemon, pid):
-    """What doctor says: (descriptors of the program and its plugins, plugins, bytes in the kernel)."""
+    """Numbers of doctor: (descriptors of the program and its plugins, plugins, bytes in the
+    kernel)."""
     said = daemon.ctl("doctor", "--pid", pid, check=False).stdout
     found = re.search(r"frame tables +(\d+) descriptors(?:, (\d+) of (\d+) plugins)?, ([\d.]+) ([KM])iB in the kernel", said)
     program, in_plugins, plugins, size, unit = found.groups("0")
@@ -96,7 +99,7 @@ def largest_program(daemon, folder):
 
 
 def of_attaches(daemon, pid, count, plugins=0):
-    """CPU seconds of memprofd in each of so many attaches to a program with so many plugins."""
+    """CPU seconds of memprofd in each of `count` attaches to a program with that many plugins."""
     costs = []
     for _ in range(count):
         before, known = cpu_seconds(daemon), daemon.said().count(": plugin ")

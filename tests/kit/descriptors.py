@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that has few descriptors left."""
+"""Limits the descriptors of a running process."""
 
 import os
 import resource
 
 
 def leave_descriptors(pid, number):
-    """So many more may be opened from now on, until its limit is another."""
+    """Lets the process open that many more descriptors, until its limit changes again."""
     used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     limit = 0
     while limit in used or number > 0:

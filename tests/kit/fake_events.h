@@ -10,7 +10,7 @@
 
 namespace memprofd::testing {
 
-// An allocation, a promotion or a deallocation of the block with that id.
+// An allocation, promotion or deallocation of the block with that id.
 inline SampleEvent sample_event(std::uint64_t id, std::uint32_t kind, ClassId alloc_class,
                                 std::uint64_t time_ns = 0, std::uint64_t alloc_time_ns = 0) {
   SampleEvent event;
@@ -24,8 +24,7 @@ inline SampleEvent sample_event(std::uint64_t id, std::uint32_t kind, ClassId al
   return event;
 }
 
-// Blocks of a callstack with these return addresses; the class and the callstack
-// have the same number.
+// Class of blocks allocated at these return addresses; class and callstack have the same number.
 inline EventClass event_class(std::uint32_t id, std::vector<std::uint64_t> addresses,
                               AllocClass alloc_class = {}) {
   auto callstack = std::make_shared<Callstack>();
@@ -36,7 +35,7 @@ inline EventClass event_class(std::uint32_t id, std::vector<std::uint64_t> addre
   return {ClassId(id), alloc_class, std::move(callstack)};
 }
 
-// Minor allocations of unknown blocks whose ids are their numbers.
+// Minor allocations of unknown blocks, with consecutive numbers as ids.
 inline EventChunkPtr numbered_chunk(std::uint64_t first, std::size_t count) {
   auto chunk = std::make_shared<EventChunk>();
   chunk->first = first;

@@ -22,7 +22,7 @@ constexpr std::uint64_t header(std::uint64_t fields, unsigned tag, std::uint64_t
   return fields << 10 | colour | tag;
 }
 
-// A header and its fields, all of one value.
+// A header and its fields, all with the same value.
 inline std::vector<std::uint64_t> block(std::uint64_t fields, unsigned tag,
                                         std::uint64_t colour = kBlack, std::uint64_t value = 1) {
   std::vector<std::uint64_t> words(fields + 1, value);
@@ -36,13 +36,13 @@ inline std::vector<std::uint64_t> joined(const std::vector<std::vector<std::uint
   return words;
 }
 
-// The memory of a program, a page with its variables at the front.
+// A program's memory; its variables are in a page at the front.
 class FakeHeap {
  public:
   static constexpr std::uint64_t kBase = 0x10000;
   static constexpr std::uint64_t kPage = 4096;
-  static constexpr std::uint64_t kVariables = kBase;     // what the layout names
-  static constexpr std::uint64_t kState = kBase + 1024;  // of the domain
+  static constexpr std::uint64_t kVariables = kBase;     // named by the layout
+  static constexpr std::uint64_t kState = kBase + 1024;  // state of the domain
 
   explicit FakeHeap(const std::string& version) : abi(runtime_abi_for(version).value()) {
     for (int i = 0; i < 512; ++i) memory.put(std::uint64_t{0});
@@ -65,13 +65,13 @@ class FakeHeap {
   RuntimeAbi abi;
 };
 
-// OCaml 4. The sums of the runtime follow what is put.
+// Heap of OCaml 4. The runtime's sums follow each added chunk.
 class FakeChunks : public FakeHeap {
  public:
   explicit FakeChunks(const std::string& version = "4.13.1", std::uint64_t head_bytes = 48)
       : FakeHeap(version), head_bytes_(head_bytes) {}
 
-  // The words and, up to a whole page, a free block. Answers with the chunk's address.
+  // Adds a chunk with the words, filled up to a page by a free block. Returns its address.
   std::uint64_t put_chunk(std::vector<std::uint64_t> words) {
     const std::uint64_t left = kPage / 8 - words.size() % (kPage / 8);
     const auto rest = block(left - 1, 0, kBlue);
@@ -109,11 +109,11 @@ class FakeChunks : public FakeHeap {
   std::uint64_t chunks_ = 0;
 };
 
-// OCaml 5, with classes of slots of 1, 2, .. 31 and 128 words.
+// Heap of OCaml 5, with slot classes of 1, 2, .. 31 and 128 words.
 class FakePools : public FakeHeap {
  public:
   static constexpr std::uint64_t kGarbage = 0x200;
-  static constexpr std::uint64_t kStale = 0x5a5a5a5a5a5a;  // a block that fits in nowhere
+  static constexpr std::uint64_t kStale = 0x5a5a5a5a5a5a;  // an invalid block
 
   explicit FakePools(const std::string& version = "5.3.0") : FakeHeap(version) {
     memory.poke(kVariables, std::uint64_t{0});          // marked
@@ -125,8 +125,8 @@ class FakePools : public FakeHeap {
     memory.poke(heap_state_ + kHeapOwner, kState);
   }
 
-  // A pool of the class with these blocks, one a slot, free slots behind them, at the front of a
-  // list of the domain. Answers with the pool's address.
+  // Adds a pool of the class with these blocks, one per slot, then free slots, at the front of a
+  // list of the domain. Returns its address.
   std::uint64_t put_pool(std::uint32_t size_class,
                          const std::vector<std::vector<std::uint64_t>>& blocks, int array = 0) {
     const std::uint64_t list =
@@ -175,7 +175,7 @@ class FakePools : public FakeHeap {
   std::uint64_t put_pool_in(std::uint64_t list, std::uint64_t owner, std::uint32_t size_class,
                             const std::vector<std::vector<std::uint64_t>>& blocks) {
     const std::uint64_t slot = size_class == 31 ? 128 : size_class + 1;
-    // What is beside the class says nothing.
+    // Other bits of the word have no meaning.
     const std::uint64_t beside = ~std::uint64_t{abi.pool_class_mask} & kStale;
     std::vector<std::uint64_t> words{word(list), 0, owner, size_class | beside};
     words.resize(4 + (PoolHeap::kPoolWords - 4) % slot);

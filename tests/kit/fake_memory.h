@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of memory built by a test.
+// A memory region built by a test.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ class FakeMemory : public MemoryReader {
 
   std::uint64_t base() const { return base_; }
   std::uint64_t end() const { return base_ + bytes_.size(); }
-  // Appends a value and answers with its address.
+  // Appends a value and returns its address.
   template <typename T>
   std::uint64_t put(T value) {
     const std::uint64_t at = end();
@@ -31,7 +31,7 @@ class FakeMemory : public MemoryReader {
     put('\0');
     return at;
   }
-  // A block of OCaml's, header and fields; its address is that of the first field.
+  // Appends an OCaml block, header and fields; returns the address of the first field.
   std::uint64_t put_block(unsigned tag, const std::vector<std::uint64_t>& fields) {
     put<std::uint64_t>(fields.size() << 10 | tag);
     const std::uint64_t address = end();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TargetProfile made by hand. Return addresses are numbers; one sample is one word,
-// whose error is a word too.
+// A TargetProfile built by hand. Return addresses are numbers; one sample stands for one word, with
+// an error of one word.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace memprofd::testing {
 
-// An address that is not in the table is a function of that number.
+// Addresses missing in the table are functions of that number.
 class TableSymbolizer : public Symbolizer {
  public:
   std::map<std::uint64_t, std::vector<Location>> table;
@@ -30,7 +30,7 @@ class TableSymbolizer : public Symbolizer {
   }
 };
 
-// Kept for ever.
+// Never freed.
 inline const Callstack* callstack_of(std::vector<std::uint64_t> entries) {
   static std::deque<Callstack> kept;
   return &kept.emplace_back(Callstack{.entries = std::move(entries)});
@@ -41,7 +41,7 @@ inline constexpr SampleWeight kSample{.words = 1, .variance_words2 = 1, .skew_wo
 struct FakeProfile {
   FakeProfile() { profile.symbolizer = symbolizer; }
 
-  // Allocated and live; of blocks of 7 words, that is 8 with the header.
+  // Allocated and live samples of blocks of 7 words, 8 with the header.
   ProfileRow& add(std::vector<std::uint64_t> entries, std::uint32_t allocated,
                   std::uint32_t live = 0) {
     ProfileRow& row = profile.rows.emplace_back();
@@ -60,7 +60,7 @@ struct FakeProfile {
   TargetProfile profile;
 };
 
-// All functions with this name.
+// Matches all functions with this name.
 class HideFunction : public LocationMatcher {
  public:
   explicit HideFunction(std::string function) : function_(std::move(function)) {}

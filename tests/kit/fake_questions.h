@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks a FakeService as memprofctl asks a daemon.
+// Sends questions to a FakeService like memprofctl to a daemon.
 #pragma once
 
 #include <utility>

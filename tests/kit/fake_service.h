@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ProfilerService without kernel or targets, and a fixed snapshot whose
-// numbers are easy to follow: rate 1e-3, so that one sample is 8,000 bytes.
+// A ProfilerService without kernel or targets. Its snapshot has simple numbers: at rate 1e-3 one
+// sample stands for 8,000 bytes.
 #pragma once
 
 #include <cmath>
@@ -64,7 +64,7 @@ inline Counters counters_of(const Samples& samples) {
   const auto lifetime = [&](std::uint32_t) { return samples.lifetime_ns; };
   add_blocks(out.deaths, Heap::kMinor, samples.died_young, lifetime);
   add_blocks(out.deaths, Heap::kMajor, samples.died_old, lifetime);
-  // Born at any time of the last 10 minutes alike.
+  // Births are spread evenly over the last 10 minutes.
   add_blocks(out.ages, Heap::kMinor, samples.live, [&](std::uint32_t i) {
     return std::uint64_t{600'000'000'000} * (i + 1) / samples.live;
   });
@@ -192,7 +192,7 @@ inline std::shared_ptr<ProfileSnapshot> fixed_target(int pid = 4242) {
   return target;
 }
 
-// 0.1, 0.65 and 0.75 s.
+// Durations of 0.1, 0.65 and 0.75 s.
 inline DurationsPtr fixed_durations() {
   memprof_timer_histogram histogram{};
   for (const std::uint64_t ns : {100'000'000u, 650'000'000u, 750'000'000u}) {
@@ -204,7 +204,7 @@ inline DurationsPtr fixed_durations() {
   return durations;
 }
 
-// One of each kind that a program can say of itself.
+// One published value of each kind.
 inline ValuesAnswer fixed_report() {
   using Kind = PublishedValue::Kind;
   const Value table{.kind = ValueKind::kTable,
@@ -247,12 +247,12 @@ class FakeService : public ProfilerService {
     const MutexLock lock(mutex_);
     targets_ = std::move(targets);
   }
-  // What attach, detach and set_rate answer.
+  // Makes attach, detach and set_rate fail.
   void fail_with(absl::Status status) {
     const MutexLock lock(mutex_);
     failure_ = std::move(status);
   }
-  // Between their two pieces.
+  // Makes a snapshot fail between its two pieces.
   void break_snapshots_with(absl::Status status) {
     const MutexLock lock(mutex_);
     broken_snapshot_ = std::move(status);
@@ -294,7 +294,7 @@ class FakeService : public ProfilerService {
     if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
-  // What it is set to.
+  // Returns the configured answer.
   absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
                                            const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override {
@@ -304,7 +304,7 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return wanted() ? values : ValuesAnswer();
   }
-  // Of each target; none of one that publishes nothing.
+  // Values of each target that publishes some.
   std::vector<PublishedValues> read_published(const ValuesRequest&) override {
     record("published");
     std::vector<PublishedValues> published;
@@ -341,7 +341,7 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return RequestAnswer{.text = wanted() ? "done\xff" : "", .is_cut = true};
   }
-  // Hands out two pieces.
+  // Returns two pieces.
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override {
     const char* const kept[] = {"", " with fingerprints", " with contents"};
@@ -372,7 +372,7 @@ class FakeService : public ProfilerService {
     }
     return findings;
   }
-  // What account_rss() and take_heap() do before they answer, if it is set.
+  // If set, account_rss() and take_heap() call these first.
   std::function<void()> on_rss;
   std::function<void(int pid)> on_heap;
   absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
@@ -391,14 +391,14 @@ class FakeService : public ProfilerService {
     }
     return report;
   }
-  // A trace needs the kernel: there is none here.
+  // Traces need a kernel, so this always fails.
   absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
                                                          const CallsRequest& request) override {
     record(absl::StrCat("calls ", process.pid, " ", request.pattern, " ", request.max_hits));
     if (absl::Status status = failure(); !status.ok()) return status;
     return absl::UnimplementedError("no kernel");
   }
-  // What it is set to.
+  // Returns `found`.
   Discoveries discovered() override { return found; }
   Discoveries found;
   SelfStats self_stats() override {

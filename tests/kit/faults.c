@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded into memprofd by make soak and by tests. As a file says that they write meanwhile, its
- * clock of the day is another one than the machine's, and calls that take memory of the kernel
- * fail: one of so many with ENOMEM. What malloc asks for does not: a C++ program ends then, as when
- * it is killed. Threads have a number of their own, and fail as beyond a limit of them. The closing
- * of a BPF link takes as long as the file says, as where the kernel's grace periods do.
+ * Preloaded into memprofd by make soak and by tests. A shared file controls it: the clock of
+ * the day can differ from the machine's, and one of N calls that allocate kernel memory fails with
+ * ENOMEM. Calls of malloc never fail, because that would end a C++ program. Thread creation has its
+ * own N, and fails as at a limit. Closing a BPF link takes as long as the file says, as on kernels
+ * with long grace periods.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,12 +28,12 @@
 struct faults {
   _Atomic int64_t clock_offset_seconds;
   _Atomic uint64_t one_of; /* 0: none fails */
-  _Atomic uint64_t calls;  /* that might have */
+  _Atomic uint64_t calls;  /* that might have failed */
   _Atomic uint64_t failed;
   _Atomic uint64_t threads_one_of;
   _Atomic uint64_t threads;
   _Atomic uint64_t threads_failed;
-  _Atomic uint64_t links_stay; /* not 0: who closes a link waits */
+  _Atomic uint64_t links_stay; /* not 0: closing a link waits */
   _Atomic uint64_t links_waited_for;
 };
 
@@ -54,7 +54,7 @@ __attribute__((constructor)) static void map_faults(void) {
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* Whether this call is one of those that fail. */
+/* True if this call has to fail. */
 static int is_one(uint64_t one_of, _Atomic uint64_t* calls, _Atomic uint64_t* failed) {
   if (one_of == 0 || (*calls)++ % one_of != 0) return 0;
   (*failed)++;
@@ -101,8 +101,8 @@ time_t time(time_t* out) {
 }
 
 /*
- * The kernel waits by the machine's clock. What waits already when the clock steps goes on doing
- * so. Uptimes are below a milliard seconds: those are of the other clock.
+ * The kernel waits by the machine's clock. Waits that began before the clock stepped continue.
+ * Uptimes are below a billion seconds; larger times are of the day.
  */
 static const struct timespec* by_machine(const struct timespec* until, struct timespec* room) {
   if (until == NULL || until->tv_sec < 1000000000) return until;
@@ -164,7 +164,7 @@ static int is_link(int file) {
          memcmp(target, kLink, sizeof(kLink) - 1) == 0;
 }
 
-/* What the link did has come to its end by then: the breakpoint is out. */
+/* The link has no effect any more by then: its breakpoint is removed. */
 int close(int file) {
   static __typeof__(&close) next;
   const int waits = faults->links_stay != 0 && is_link(file);
@@ -180,7 +180,7 @@ int close(int file) {
 
 /* ------------------------------------------------------------ all other system calls */
 
-/* How libbpf makes maps, loads programs and attaches them. */
+/* libbpf creates maps, and loads and attaches programs, by these calls. */
 long syscall(long number, ...) {
   static __typeof__(&syscall) next;
   struct timespec room;

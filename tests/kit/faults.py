@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memprofd's clock shows and which of its calls fail, from outside: tests/kit/faults.c."""
+"""Controls memprofd's clock and failing calls from outside: tests/kit/faults.c."""
 
 import contextlib
 import mmap
@@ -11,9 +11,9 @@ WORDS = ("clock_offset_seconds", "one_of", "calls", "failed", "threads_one_of", 
 
 
 class Faults:
-    """In the file, which the library that is preloaded maps."""
+    """Writes the file that the preloaded library maps."""
 
-    NEVER = 1 << 40  # one of so many calls
+    NEVER = 1 << 40  # one of this many calls
 
     def __init__(self, path, library):
         path.write_bytes(bytes(8 * len(WORDS)))
@@ -39,18 +39,18 @@ class Faults:
             self.set(word, 0)
 
     def no_memory(self, one_of):
-        """One of so many calls that take memory of the kernel fails."""
+        """One of this many calls that allocate kernel memory fails."""
         return self.one_of("one_of", one_of)
 
     def no_threads(self, one_of):
-        """One of so many threads cannot be started."""
+        """One of this many threads cannot be started."""
         return self.one_of("threads_one_of", one_of)
 
     def no_thread(self, number):
-        """But for the thread of that number from now on, all can be started."""
+        """Only the thread of that number from now on cannot be started."""
         self.set("threads", self.NEVER - number)
         return self.no_threads(self.NEVER)
 
     def links_that_stay(self):
-        """Who closes a BPF link waits until the end of it."""
+        """Closing a BPF link waits until the block ends."""
         return self.one_of("links_stay", 1)

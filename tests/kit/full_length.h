@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a test goes that has no end of its own: it damages bytes, or tries random input.
+// Length of tests without a natural end: damaged bytes, random input.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace memprofd {
 
-// MEMPROFD_MATRIX=1 asks for all that takes long (make test-matrix).
+// MEMPROFD_MATRIX=1 runs everything that takes long (make test-matrix).
 inline bool full_length() {
   const char* matrix = std::getenv("MEMPROFD_MATRIX");
   return matrix != nullptr && std::string_view(matrix) == "1";

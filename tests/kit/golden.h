@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparison with the files of tests/golden, byte by byte. UPDATE_GOLDEN=1 in
-// the environment rewrites them instead.
+// Compares with the files of tests/golden byte by byte. UPDATE_GOLDEN=1 in the environment rewrites
+// them instead.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts targets, memprofd and memprofctl, and waits for conditions.
 
-Every wait has a deadline and ends as soon as its condition holds; nothing
-sleeps a fixed time and hopes. Every process is ended by its pid, by the test
-that started it. Standard library only.
+Every wait has a deadline and ends as soon as its condition holds; nothing sleeps a fixed time.
+Every process is ended by its pid, by the test that started it. Standard library only.
 
-Environment: MEMPROFD_BUILD names the build folder (default: build), MEMPROFD_TARGETS
-that of the programs to profile, by which OCaml they were built (default: its targets),
-MEMPROFD_MATRIX=1 is for all that takes long: make test-matrix; MEMPROFD_TIMEOUT is how long a test waits for
-something, in seconds; MEMPROFD_TIMES=1 holds times to their
-limits: make bench.
+Environment: MEMPROFD_BUILD names the build folder (default: build), MEMPROFD_TARGETS the folder of
+the programs to profile, which determines their OCaml (default: the build's targets),
+MEMPROFD_MATRIX=1 runs everything that takes long: make test-matrix; MEMPROFD_TIMEOUT is the longest
+wait in seconds; MEMPROFD_TIMES=1 checks limits of times: make bench.
 """
 
 import atexit
@@ -42,33 +40,34 @@ from waiting import TIMEOUT, eventually
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
-# Programs of OCaml 5: those of MEMPROFD_TARGETS when it names such, else of Debian 13.
+# Programs of OCaml 5: those of MEMPROFD_TARGETS if they are, else those of Debian 13.
 TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "targets-trixie").resolve()
-# The program that the tests disturb most, with its arguments.
+# The program that tests disturb most, with its arguments.
 BUSY_PROGRAM = ("domains",) if (TARGETS / "domains").exists() else ("busy_threads", "busy")
-RESTING_PROGRAM = BUSY_PROGRAM[:1]  # the same, which leaves time to others where it can
+RESTING_PROGRAM = BUSY_PROGRAM[:1]  # the same with pauses, if it can
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"
-NOTES = []  # what tests/run.py is told beside the outcome: "200 cycles"
+NOTES = []  # reported by tests/run.py beside the outcome: "200 cycles"
 
 # daemon/util/exit_codes.h
 OK, INTERNAL, USAGE, NO_PROCESS, NOT_PROFILABLE, PRIVILEGES, BUSY, AGENT, UNAVAILABLE, LIMIT, OLDER = range(11)
 
-# Reasons to drop something that every session may have.
+# Reasons for drops that may occur in every session.
 EXPECTED_DROPS = {"session_end", "stale_session", "unused_capture", "callstack_moved"}
-# In OCaml 5 an agent goes on telling of blocks that were sampled for the memprofd before, or before the fork.
+# On OCaml 5 an agent still reports blocks sampled for the previous memprofd, or before a fork.
 DROPS_OF_BEFORE = EXPECTED_DROPS | {"unknown_sample"}
 
 
 def check_time(test, what, took_ms, limit_ms):
-    """Holds a time to its limit where nothing else runs, in make bench; anywhere else it is only told."""
+    """Checks a time against its limit in make bench, where nothing else runs; elsewhere only
+    reports it."""
     NOTES.append(f"{what}: {took_ms:.0f} ms (at most {limit_ms:.0f})")
     if TIMES:
         test.assertLessEqual(took_ms, limit_ms, what)
 
 
 def settled(read, what, quiet=1.0, timeout=TIMEOUT):
-    """Returns read() once it has given equal values for `quiet` seconds."""
+    """Returns read() once it has returned equal values for `quiet` seconds."""
     deadline = time.monotonic() + timeout
     value, since = read(), time.monotonic()
     while time.monotonic() - since < quiet:
@@ -82,7 +81,8 @@ def settled(read, what, quiet=1.0, timeout=TIMEOUT):
 
 
 def free_port():
-    """Below those that the kernel gives to who connects, and hardly one that a test beside is about to take."""
+    """A port below those that the kernel assigns to clients, unlikely to be used by a test in
+    parallel."""
     while True:
         port = random.randrange(10_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -91,7 +91,7 @@ def free_port():
 
 
 def http_get(url, timeout=5.0):
-    """(status, body) of a GET; raises OSError when nobody answers."""
+    """(status, body) of a GET; raises OSError if there is no answer."""
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return answer.status, answer.read().decode()
@@ -111,12 +111,12 @@ def kill(pid):
 
 @atexit.register
 def kill_what_was_started():
-    """For a run that is interrupted; tests end their processes themselves."""
+    """Ends all processes of an interrupted run; tests end their processes themselves."""
     for process in list(STARTED):
         process.kill()
 
 
-# Runs a program under a seccomp filter, one that allows everything.
+# Runs a program under a seccomp filter that allows everything.
 UNDER_A_FILTER = """
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -194,7 +194,7 @@ class Process:
         return self.wait(timeout)
 
     def kill(self):
-        """Clean-up that can neither fail nor hang."""
+        """Kills the process; can neither fail nor hang."""
         if self.running():
             self.popen.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -214,13 +214,14 @@ class Target(Process):
         self.port = int(words[1]) if len(words) == 3 else None
 
     def command(self, line, timeout=TIMEOUT):
-        """Sends a command and returns its answer, decoded when it is JSON."""
+        """Sends a command and returns its answer, decoded if it is JSON."""
         self.send(line)
         answer = self.read_line(timeout)
         return json.loads(answer) if answer.startswith("{") else answer
 
     def work_done(self):
-        """What busy_threads, steady or domains has done so far; AssertionError when any of it went wrong."""
+        """Work of busy_threads, steady or domains so far; AssertionError if any of it went
+        wrong."""
         answer = self.command("stat")
         if answer.get("errors", 0) != 0:
             raise AssertionError(f"{self.name()} has had errors: {answer}")
@@ -229,7 +230,7 @@ class Target(Process):
         return sum(site["allocated_words"] for site in answer["sites"].values())
 
     def exit(self, timeout=TIMEOUT):
-        """Tells the target to end; returns its last answer, if it has one."""
+        """Makes the target end; returns its last answer, if any."""
         self.send("exit")
         code = self.wait(timeout)
         if code != 0:
@@ -242,7 +243,7 @@ class Target(Process):
 
 @functools.cache
 def undisturbed_output(program=BUSY_PROGRAM, folder=None):
-    """What the busy program says that it computed, when nobody profiles it."""
+    """The busy program's output if it is not profiled."""
     target = Target(*program, folder=folder)
     try:
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
@@ -314,7 +315,7 @@ class Metrics:
 
 
 class Daemon(Process):
-    """A memprofd of its own socket and port."""
+    """A memprofd with its own socket and port."""
 
     def __init__(self, folder, *arguments, rate=None, port=None, agent=None, wait=True, env=None, prefix=(),
                  usual_budget=False):
@@ -326,7 +327,7 @@ class Daemon(Process):
         command += ["--agent", agent or BUILD / "libmemprof_agent.so"]
         if rate is not None:
             command += ["--sampling-rate", f"{rate:g}"]
-        # Tests that count samples need the rate that they ask for.
+        # Tests that count samples need exactly their rate.
         if "--max-overhead" not in arguments and not usual_budget:
             command += ["--max-overhead", "none"]
         if "--cpu.max" not in arguments and not usual_budget:
@@ -366,8 +367,8 @@ class Daemon(Process):
         return self.ctl("attach", "--pid", pid, *options, check=check)
 
     def refusal(self, pid, *options, codes=range(1, 256)):
-        """Why an attach is refused, in the words of memprofctl or, where that was told too early that the attach waits,
-        in those of the target. codes: what memprofctl may end with."""
+        """The reason for a refused attach, as printed by memprofctl or, if that first reported that
+        the attach waits, in the target's message. codes: possible exit codes of memprofctl."""
         done = self.ctl("attach", "--pid", pid, *options, check=False)
         if done.returncode != OK:
             if done.returncode not in codes:
@@ -386,7 +387,7 @@ class Daemon(Process):
         return {t["pid"]: t for t in self.ctl_json("targets")["targets"]}
 
     def state(self, pid):
-        """Asks by HTTP where it answers, which takes no process: this is what most waits ask."""
+        """The target's state over HTTP, which needs no process; most waits use it."""
         with contextlib.suppress(OSError):
             status, text = http_get(self.url + "/api/v1/targets", timeout=TIMEOUT)
             if status == 200:
@@ -402,7 +403,7 @@ class Daemon(Process):
         return self.ctl_json("sites", "--pid", pid)["sites"]
 
     def settled_sites(self, pid):
-        """Sites after the last event has arrived; the target must be quiet."""
+        """Sites after the last event has arrived; the target must be idle."""
         def events():
             metrics = self.metrics()
             return [metrics.total("memprofd_samples_total", pid=pid, event=e)
@@ -424,7 +425,7 @@ def memprofctl(*arguments, check=True, timeout=TIMEOUT):
 
 
 def agent_build():
-    """The interface that the built agent speaks."""
+    """The ABI version of the built agent."""
     text = (ROOT / "agent-lib/include/memprof_agent_abi.h").read_text()
     return int(re.search(r"define MEMPROF_AGENT_ABI (\d+)u", text).group(1))
 
@@ -434,7 +435,7 @@ def mappings(pid):
 
 
 def make_agent_old(pid, build):
-    """Has this build's agents in the process say that they are of another one. How many there were."""
+    """Makes this build's agents in the process report another build. Returns their number."""
     ours, found = b"MRPMagnt" + agent_build().to_bytes(4, "little"), 0
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
         for line in mappings(pid):
@@ -473,7 +474,7 @@ def sum_sites(sites, function):
 
 @contextlib.contextmanager
 def standing_still(daemon):
-    """Its rings overflow meanwhile."""
+    """Stops memprofd within the block, so that its rings overflow."""
     daemon.send_signal(signal.SIGSTOP)
     eventually(lambda: proc_status(daemon.pid, "State").startswith("T"), "memprofd stands still")
     try:
@@ -483,13 +484,13 @@ def standing_still(daemon):
 
 
 def start_ticks(pid):
-    """When the process began, in clock ticks since boot."""
+    """Start time of the process in clock ticks since boot."""
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
         return int(stat.read().rsplit(")", 1)[1].split()[19])
 
 
 def children(pid):
-    """Those of all its threads, zombies included."""
+    """Children of all its threads, including zombies."""
     found = []
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -505,15 +506,16 @@ def proc_status(pid, key):
 
 
 class E2ETest(unittest.TestCase):
-    """Ends every process it started; shows what they said when a test fails."""
+    """Ends every process it started; shows their output if a test fails."""
 
     def setUp(self):
         self.processes = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="memprofd-test-"))
-        self.addCleanup(self.clean_up)  # runs after a failed setUp too
+        self.addCleanup(self.clean_up)  # also runs after a failed setUp
 
     def processes_end(self):
-        """Between rounds of a test that goes on when one has failed: what it left would burden the next."""
+        """Ends all processes between rounds of a test that continues after a failure, so that no
+        round affects the next."""
         for process in reversed(self.processes):
             process.kill()
 
@@ -560,7 +562,7 @@ class E2ETest(unittest.TestCase):
         return self.process(Daemon(self.folder, *arguments, **options))
 
     def busy_target(self, program=BUSY_PROGRAM):
-        """The program that the tests disturb most, and what it says that it computed when nobody disturbs it."""
+        """The program that tests disturb most, and its undisturbed output."""
         return self.target(*program), undisturbed_output(program)
 
     def assert_works_on(self, target):
@@ -568,7 +570,7 @@ class E2ETest(unittest.TestCase):
         eventually(lambda: target.work_done() > before, f"pid {target.pid} works on")
 
     def assert_same_output(self, target, expected):
-        """The end of a busy_target(), which has computed what it would have without anybody."""
+        """Ends a busy_target(); its output must be that of an undisturbed run."""
         eventually(lambda: target.command("stat")["checksums"], "it has computed something")
         answer = target.exit()
         self.assertEqual((0, expected), (answer.get("errors", 0), answer["checksums"]))
@@ -581,17 +583,19 @@ class E2ETest(unittest.TestCase):
         eventually(sampling, f"pid {target.pid} is sampled")
 
     def assert_one_line(self, text, *words):
-        """A message to people: one line, with these words in it."""
+        """The text is one line, a message to users, with these words."""
         lines = [line for line in text.strip().splitlines() if line]
         self.assertEqual(1, len(lines), text)
         for word in words:
             self.assertIn(str(word).lower(), lines[0].lower())
 
     def assert_estimate(self, what, estimate_bytes, exact_words, rate, sigmas=4.0):
-        """|estimate - exact| within so many standard errors, which exact_words gives.
+        """Checks that |estimate - exact| is within `sigmas` standard errors, which follow from
+        exact_words.
 
-        One run: it finds what is counted twice or not at all. Bias, and whether shown errors are
-        right, is told by many: test_accuracy and make calibrate."""
+        One run finds blocks counted twice or not at all. Bias and correct errors need many runs:
+        test_accuracy and make calibrate.
+        """
         exact = exact_words * 8
         error = math.sqrt(exact_words / rate) * 8
         self.assertLessEqual(

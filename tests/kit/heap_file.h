@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heaps built by a test, written into files as a snapshot is.
+// Heaps built by a test, written as snapshot files.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ inline ImageInfo image_info() {
           .longest_wait_ns = 3'000'000'000};
 }
 
-// What is added before and after the walk.
+// Called before and after the walk, to add pieces.
 using BeforeWalk = std::function<void(HeapFileWriter&)>;
 using AfterWalk = std::function<void(HeapFileWriter&)>;
 
-// Holds the value that comes before the word: twice in its inner frame, and in its outer one.
+// A fiber that holds the value before the word: twice in its inner frame, and in its outer one.
 inline std::optional<FiberStack> fiber_of(std::uint64_t word) {
   if (word % 2 == 0 || word == 1) return std::nullopt;
   return FiberStack{.frames = {{.function = "Fiber.wait", .line = 1}, {.function = "Fiber.run"}},
@@ -75,8 +75,8 @@ inline absl::StatusOr<std::string> heap_file_of(const MemoryReader& memory, cons
   return bytes;
 }
 
-// A snapshot of pid 4242 at that time: an array of so many floats, which Cache's field 2 holds.
-// Each float was sampled, and is known again in another one.
+// A snapshot of pid 4242 at that time: an array of floats, which Cache's field 2 holds. Each float
+// was sampled, and is marked in another one.
 inline std::string some_heap_file(std::int64_t unix_ns, std::uint64_t floats = 3) {
   FakeChunks heap;
   std::vector<std::vector<std::uint64_t>> blocks{block(floats, 0)};
@@ -94,7 +94,7 @@ inline std::string some_heap_file(std::int64_t unix_ns, std::uint64_t floats = 3
   return heap_file_of(heap.memory, *heap.map(), named, info).value();
 }
 
-// A file piece by piece, each as change(kind, payload) leaves it; false: without it.
+// Rewrites a file: change(kind, payload) edits each piece, and returns false to omit it.
 template <typename Change>
 std::string changed(const std::string& bytes, const Change& change) {
   std::string result = bytes.substr(0, kHeapFileStartBytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heap images made by a test, block by block.
+// Heap images built block by block.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace memprofd {
 
-// Of blocks from the first one on.
+// Sets the types of blocks from the first one on.
 inline void set_types(HeapImage& image, const std::vector<std::uint32_t>& types) {
   for (std::size_t block = 0; block < types.size(); ++block) {
     BlockShape shape = image.shape(static_cast<std::uint32_t>(block));
@@ -38,7 +38,7 @@ class ImageBuilder {
                    .complete = true};
   }
 
-  // name: a closure's function, a custom block's identifier.
+  // name: a closure's function, or a custom block's identifier.
   std::uint32_t block(std::uint64_t fields, unsigned tag = 0, const std::string& name = "") {
     const auto number = static_cast<std::uint32_t>(image_.shape_of.size());
     image_.shape_of.push_back(shape(fields + 1, tag, name));
@@ -51,9 +51,9 @@ class ImageBuilder {
   void point(std::uint32_t from, std::uint32_t field, std::uint32_t to) {
     held_[from].emplace(field, to);
   }
-  // Call it for one block after the other, the first ones first.
+  // Call this in ascending order of blocks.
   void point_weakly(std::uint32_t from, std::uint32_t to) { image_.weak.push_back({from, to}); }
-  // A block of two fields, the second of which leads to the next.
+  // A list cell: a block of two fields, the second of which points to the next.
   std::uint32_t cell(std::uint32_t element, std::uint32_t next = HeapImage::kNoBlock) {
     const std::uint32_t cell = block(2);
     point(cell, 0, element);
@@ -71,7 +71,7 @@ class ImageBuilder {
     root({.kind = RootKind::kGlobal, .owner = module, .field = field}, block);
   }
 
-  // Its callstack, innermost first: functions in files of their modules.
+  // A site by its callstack, innermost first: functions in files of their modules.
   std::uint32_t site(const std::vector<Location>& frames) {
     std::vector<std::uint32_t> numbers;
     for (const Location& frame : frames) {
@@ -86,7 +86,7 @@ class ImageBuilder {
     image_.sampled.push_back({block, samples, sample_id, site, age_ns});
   }
 
-  // A string block, with what it has; blocks come in their order.
+  // A string block with its contents; call this in ascending order.
   std::uint32_t text(const std::string& contents) {
     const std::uint32_t block = string(contents.size() / 8 + 1);
     put_contents(block, contents);
@@ -100,7 +100,7 @@ class ImageBuilder {
     image_.content_bytes += contents;
   }
 
-  HeapImage& image() { return image_; }  // for all else
+  HeapImage& image() { return image_; }  // for everything else
   HeapImage build() {
     image_.edges = {};
     image_.fields.clear();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an injected agent says of itself, seen in the memory of its program."""
+"""State of an injected agent, read from the memory of its program."""
 
 import os
 import pathlib
@@ -12,16 +12,16 @@ import agent_process  # noqa: E402
 
 
 def in_agent(pid, name):
-    """Address of a variable of an injected agent; None when there is no agent."""
+    """Address of a variable of an injected agent; None if there is no agent."""
     path = (harness.BUILD / "libmemprof_agent.so").resolve()
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
-    # A program that is not known to see that file gets a copy.
+    # A program that may not see that file gets a copy.
     own = [line for line in maps if line.endswith(str(path))] or [line for line in maps if "/memfd:memprof_agent" in line]
     return int(own[0].split("-")[0], 16) + agent_process.symbol(path, name) if own else None
 
 
 def altered_code(pid):
-    """Lines of maps whose code in memory is not what the file has."""
+    """Lines of maps whose code in memory differs from the file."""
     altered = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in harness.mappings(pid):
@@ -37,7 +37,7 @@ def altered_code(pid):
 
 
 def agent_head(pid):
-    """Control block of an injected agent, by name; None when there is no agent."""
+    """Control block of an injected agent by field name; None if there is no agent."""
     at = in_agent(pid, "memprof_agent_control")
     if at is None:
         return None

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marshalled values, and files of OCaml's compiler, made by a test.
+// Marshalled values and compiler files built by a test.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline std::string big_endian(std::uint64_t value, int bytes) {
   return out;
 }
 
-// Parts of a value, without a header.
+// Builds parts of a value, without a header.
 namespace marshal {
 inline std::string integer(std::int64_t value) {
   return '\x03' + big_endian(static_cast<std::uint64_t>(value), 8);
@@ -28,7 +28,7 @@ inline std::string block(unsigned tag, std::initializer_list<std::string> fields
   return out;
 }
 inline std::string shared(unsigned back) { return '\x05' + big_endian(back, 2); }
-// The lists of OCaml.
+// An OCaml list.
 inline std::string list(std::initializer_list<std::string> items) {
   std::string out;
   for (const std::string& item : items) out += '\x08' + big_endian(2 << 10, 4) + item;
@@ -45,14 +45,14 @@ inline std::string import_of(const std::string& module, const std::string& diges
   return marshal::block(0, {marshal::text(module), marshal::block(0, {marshal::text(digest)})});
 }
 
-// A .cmi of a module with that signature, of OCaml 5.3.
+// A .cmi of OCaml 5.3 with that module and signature.
 inline std::string interface_file(const std::string& module, const std::string& signature,
                                   const std::string& imports = marshal::list({})) {
   return "Caml1999I035" + marshalled(marshal::block(0, {marshal::text(module), signature})) +
          marshalled(imports) + marshalled(marshal::integer(0));
 }
 
-// One of caml_globals_map, with a digest of its implementation.
+// An entry of caml_globals_map, with a digest of its implementation.
 inline std::string linked_unit(const std::string& name, const std::string& digest) {
   using namespace marshal;
   return block(0, {text(name), digest.empty() ? integer(0) : block(0, {text(digest)}),

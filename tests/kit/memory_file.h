@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a test makes by the thousand: no disk has to keep up.
+// Files that a test creates by the thousand, in memory so that no disk slows it down.
 #pragma once
 
 #include <sys/mman.h>

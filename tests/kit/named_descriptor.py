@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program that holds a file of others under the name that the agent's copy has.
+"""Runs a program that holds another user's file under the name of the agent's copy.
 
-  named_descriptor.py ROOT FILE PROGRAM [ARGUMENT...]
+named_descriptor.py ROOT FILE PROGRAM [ARGUMENT...]
 
-To be run in a user and a mount namespace of its own. Everything here is free to a program without
-rights: a bind mount gives any file any name, and O_PATH opens it without asking whether it may be
-read or written. ROOT becomes the root, in which PROGRAM is.
+Run it in a user and a mount namespace of its own. A program without rights can do all of this: a
+bind mount gives any file any name, and O_PATH opens it without permission to read or write. ROOT
+becomes the root, in which PROGRAM is.
 """
 
 import ctypes

@@ -15,8 +15,8 @@
 
 namespace memprofd {
 
-// Compiles source as NAME.ml in dir; the result is the program's path, or empty
-// with the compiler's words on stderr.
+// Compiles source as NAME.ml in dir. Returns the program's path, or "" after printing the
+// compiler's errors to stderr.
 inline std::string compile_ocaml(const TempDir& dir, const std::string& name,
                                  const std::string& source, const std::string& options = "-g") {
   dir.write(name + ".ml", source);
@@ -26,8 +26,8 @@ inline std::string compile_ocaml(const TempDir& dir, const std::string& name,
   return std::system(command.c_str()) == 0 ? dir.path(name + ".exe") : "";
 }
 
-// A child process that is killed at the end of the test. Its stdin is held open
-// and its stdout can be read line by line.
+// A child process that is killed at the end of the test. Its stdin stays open, and its stdout can
+// be read by line.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& command) {
@@ -59,7 +59,7 @@ class Child {
   }
 
   int pid() const { return pid_; }
-  // Blocks until a line is complete; empty at the end of the output.
+  // Blocks until a line is complete; returns "" at the end of the output.
   std::string read_line() {
     char* line = nullptr;
     std::size_t size = 0;
@@ -68,14 +68,14 @@ class Child {
     std::free(line);
     return text;
   }
-  // Kills and collects the process.
+  // Kills and reaps the process.
   void finish() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  // Kills it but leaves it a zombie.
+  // Kills it and leaves a zombie.
   void make_zombie() {
     ::kill(pid_, SIGKILL);
     siginfo_t info;

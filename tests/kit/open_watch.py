@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who opens a file or a device: what the kernel tells of it (fanotify), by pid."""
+"""Watches which processes open a file or a device (fanotify), by pid."""
 
 import collections
 import ctypes
@@ -9,7 +9,7 @@ import struct
 import harness
 
 FAN_CLOEXEC, FAN_NONBLOCK, FAN_UNLIMITED_QUEUE = 0x1, 0x2, 0x10
-FAN_REPORT_FID = 0x200  # without it the kernel tells of regular files and folders alone
+FAN_REPORT_FID = 0x200  # without it the kernel reports only regular files and folders
 FAN_MARK_ADD, FAN_OPEN = 0x1, 0x20
 AT_FDCWD = -100
 EVENT = struct.Struct("=IBBHQii")  # struct fanotify_event_metadata
@@ -18,7 +18,7 @@ libc.fanotify_mark.argtypes = [ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, cty
 
 
 class OpenWatch:
-    """Counts from when it is made; equal opens that wait together may be told as one."""
+    """Counts from its creation on; the kernel may merge equal pending events."""
 
     def __init__(self, path):
         self.path = os.fspath(path)
@@ -45,7 +45,8 @@ class OpenWatch:
                 events = events[size:]
 
     def by_pid(self):
-        """How often each other process has opened it. Events come in order: one's own shows that all are there."""
+        """Number of opens by each other process. Events are ordered: our own open shows that all
+        earlier ones have arrived."""
         own = self.opens[os.getpid()]
         os.close(os.open(self.path, os.O_RDONLY))
 

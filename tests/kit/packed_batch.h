@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed batches for tests, as the agent makes them.
+// Packed batches in the agent's format.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class PackedBatch {
     return *this;
   }
   PackedBatch& thread(std::uint32_t tid) { return words_of({tid, MEMPROF_PACKED_THREAD}); }
-  // frames: outermost first, those that follow the shared ones.
+  // frames: those after the shared ones, outermost first.
   PackedBatch& alloc(std::uint32_t time, std::uint32_t n_samples, std::uint32_t shared,
                      const std::vector<std::uint64_t>& frames, std::uint32_t bits = 0) {
     words_of({time,

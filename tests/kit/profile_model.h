@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles made by hand: a symbolizer that knows what it is told, rows with
-// counts in round numbers.
+// Profiles built by hand: a symbolizer with given names, and rows with round numbers.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 
 namespace memprofd::testing {
 
-// Addresses that it was not told are "f<address>" in "f.ml", line = address.
+// Unknown addresses are "f<address>" in "f.ml", line = address.
 class ModelSymbolizer : public Symbolizer {
  public:
   std::map<std::pair<std::uint64_t, std::int32_t>, std::vector<Location>> known;
@@ -54,11 +53,11 @@ class HiddenFunctions : public LocationMatcher {
   std::vector<std::string> names_;
 };
 
-// "times more": f, run(3) is f four times.
+// A repeated frame: f, run(3) means f four times.
 constexpr std::uint64_t run(std::uint32_t more) { return MEMPROF_RUN_MARK | more; }
 
-// One sample stands for 100 words. A row's block has 9 words and a header, so a
-// sample stands for 10 blocks of 80 bytes.
+// One sample stands for 100 words. A row's block has 9 words and a header, so one sample stands for
+// 10 blocks of 80 bytes.
 class ProfileModel {
  public:
   static constexpr double kRate = 0.01;
@@ -74,7 +73,7 @@ class ProfileModel {
     profile.symbolizer = symbolizer;
   }
 
-  // allocated and live in samples; entries innermost first.
+  // allocated and live are in samples; entries are innermost first.
   ProfileRow& add(std::vector<std::uint64_t> entries, std::uint32_t allocated,
                   std::uint32_t live = 0, std::int32_t alloc_idx = -1) {
     ProfileRow& row = profile.rows.emplace_back();
@@ -92,7 +91,7 @@ class ProfileModel {
   }
 
   std::shared_ptr<ModelSymbolizer> symbolizer = std::make_shared<ModelSymbolizer>();
-  std::deque<Callstack> callstacks;  // of the rows
+  std::deque<Callstack> callstacks;  // callstacks of the rows
   TargetProfile profile;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantiles of lifetimes, straight from the histogram of those that died.
+// Quantiles of lifetimes, computed directly from the histogram of dead blocks.
 #pragma once
 
 #include "daemon/aggregate/lifetime_histogram.h"
 
 namespace memprofd::testing {
 
-// Lifetime in ns below which the fraction q (0..1) of the words lies; 0 when there are none.
+// Lifetime in ns below which the fraction q (0..1) of the words lies; 0 if there are none.
 inline double quantile_ns(const LifetimeHistogram& histogram, double q) {
   double all = 0;
   for (int i = 0; i < LifetimeHistogram::kBuckets; ++i) all += histogram.words(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small heaps by chance, and what of one is reachable, by the definition of that.
+// Small random heaps, and their reachable blocks by definition.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline HeapImage random_image(std::mt19937& random) {
   return builder.build();
 }
 
-// By block, without a block and without some roots.
+// Reachability by block, without one block and without some roots.
 inline std::vector<bool> reached(const HeapImage& image, std::uint32_t without,
                                  const std::function<bool(const RootName&)>& has_root) {
   std::vector<bool> seen(image.blocks());

@@ -34,10 +34,11 @@ OCSIGEN_CONFIG = """<ocsigen>
 
 
 class Prefix:
-    """A program of another Debian release (tests/targets/debian-prefix.sh), run with that as its root.
+    """A program of another Debian release (tests/targets/debian-prefix.sh), run with that as its
+    root.
 
-    There the folder's own path leads to its root, so that the files of `folder` have the same names in
-    it as outside. It has a /proc, through which it opens the agent, and which nobody else sees.
+    There the folder's own path leads to its root, so that files of `folder` have the same names
+    inside and outside. It has a private /proc, through which it opens the agent.
     """
 
     def __init__(self, name):
@@ -62,7 +63,7 @@ class Prefix:
 
 
 class Ocsigenserver(Process):
-    """Serves one static page; started when that page is served."""
+    """Serves one static page; started once that page is served."""
 
     def __init__(self, folder, prefix=None, env=None):
         folder = folder / "ocsigen"
@@ -89,15 +90,16 @@ class Ocsigenserver(Process):
 
 
 def latencies(text):
-    """Percentile to milliseconds, of what wrk prints: "    99%    2.41ms"."""
+    """Percentile to milliseconds from wrk's output: "    99%    2.41ms"."""
     found = re.findall(r"^ +(\d+)% +([\d.]+)(us|ms|s)$", text, re.M)
     return {percentile: float(time) * {"us": 1e-3, "ms": 1, "s": 1e3}[unit] for percentile, time, unit in found}
 
 
 class Wrk(Process):
-    """Load on a URL until finish(), which returns what wrk counted.
+    """Load on a URL until finish(), which returns wrk's counts.
 
-    Eight connections, which ask as fast as they are answered, or `paced`: at most 800 times a second in all.
+    Eight connections send requests as fast as they are answered, or `paced`: at most 800 per second
+    in total.
     """
 
     def __init__(self, url, paced=False):
@@ -132,7 +134,7 @@ def ocaml_source(functions):
     return "".join(body.format(i=i) for i in range(functions))
 
 
-# Until the file is there, or the test's folder is gone.
+# Waits until the file exists or the test's folder is gone.
 GATE = """#!/bin/sh
 while [ -d "{folder}" ] && [ ! -e "{folder}/{gate}" ]; do sleep 0.1; done
 {command} "$@"
@@ -140,8 +142,8 @@ while [ -d "{folder}" ] && [ ! -e "{folder}/{gate}" ]; do sleep 0.1; done
 
 
 class Ocamlopt(Process):
-    """The native compiler at work on a generated file. One that is `held` does nothing before begin(), and does not end
-    before finish(): its preprocessor and its assembler wait for these."""
+    """The native compiler at work on a generated file. If `held`, it waits before its work until
+    begin(), and before its end until finish(), in its preprocessor and its assembler."""
 
     def __init__(self, folder, functions=3_000, held=False):
         self.folder = folder / "gates"
@@ -151,7 +153,7 @@ class Ocamlopt(Process):
         self.result = folder / "generated.o"
         config = subprocess.run(["ocamlopt.opt", "-config-var", "asm"], capture_output=True, text=True, check=True).stdout
         assembler = config.split()[0]
-        # The compiler's messages and debugging information have the source's name, not that of a temporary file.
+        # The compiler's messages and debugging information name the source, not a temporary file.
         preprocess = """echo '# 1 "generated.ml"'; cat"""
         for gate, name, command in (("begin", "preprocess", preprocess), ("finish", assembler, shutil.which(assembler))):
             (self.folder / gate).unlink(missing_ok=True)
@@ -178,7 +180,7 @@ Set Default Proof Mode "Classic".
 
 
 def lia_goals(count):
-    """A file of Coq with goals that its plugin for integer arithmetic proves."""
+    """A Coq file with goals that its plugin for integer arithmetic proves."""
     goals = [f"""Lemma l{i} : forall a b c d : Z, 0 <= a -> 0 <= b -> a + {i} * b <= c -> c < d ->
   2 * d > 2 * a + {i} * b - 1 /\\ (a * 2 + 1 <> b * 2 \\/ d > c).
 Proof. intros; lia. Qed.
@@ -187,8 +189,8 @@ Proof. intros; lia. Qed.
 
 
 class Coqc(Process):
-    """Coq at work on a generated file: deep stacks, and plugins; more of them when asked for. One that is `held` has
-    loaded its plugins; it begins and ends by itself, and works for long."""
+    """Coq at work on a generated file: deep stacks and plugins, more of them on request. If `held`,
+    it has loaded its plugins, begins and ends by itself, and works for long."""
 
     def __init__(self, folder, goals=1_000, plugins="", held=False):
         folder.mkdir(exist_ok=True)
@@ -205,12 +207,13 @@ class Coqc(Process):
         pass
 
     def has_plugins(self):
-        """Whether it has loaded the last of those that its goals need."""
+        """True if it has loaded the last plugin that its goals need."""
         return "/zify_plugin.cmxs" in pathlib.Path(f"/proc/{self.pid}/maps").read_text()
 
 
 class Coqtop(Process):
-    """Coq's prompt, with its libraries for integers and all plugins loaded; it waits for sentences."""
+    """Coq's prompt, with its libraries for integers and all plugins loaded; it waits for
+    sentences."""
 
     def __init__(self, folder):
         super().__init__(["/usr/bin/coqtop", "-q"], cwd=folder)
@@ -218,7 +221,7 @@ class Coqtop(Process):
         self.step()
 
     def step(self):
-        """Something small to do, once it has done all before."""
+        """A small sentence, after all earlier ones are done."""
         self.send("Check 0%Z.")
         while ": Z" not in self.read_line():
             pass
@@ -234,7 +237,7 @@ HAXE_SOURCE = """class Main {
 
 
 class Haxe(Process):
-    """The compiler as a server; compile() asks it for one compilation."""
+    """The compiler as a server; compile() requests one compilation."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -260,7 +263,7 @@ class Haxe(Process):
 
 
 class Unison(Process):
-    """Keeps two folders the same, looking at them again each second."""
+    """Synchronizes two folders each second."""
 
     def __init__(self, folder, files=2_000, prefix=None):
         self.left, self.right = folder / "left", folder / "right"

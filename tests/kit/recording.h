@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An aggregator and its history on a clock of their own, for tests.
+// An aggregator and its history with a simulated clock.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,7 @@ class Recording {
   explicit Recording(const AggregatorLimits& limits = {}) : aggregator_(limits, drops_) {
     aggregator_.begin_session(rate_);
   }
-  // Goes on where a snapshot of another ends, so long after it.
+  // Continues gap_ns after the end of another snapshot.
   Recording(const ProfileSnapshot& before, std::uint64_t gap_ns)
       : aggregator_({}, drops_), history_(before.history), now_(before.now_ns() + gap_ns) {
     CallstackTable callstacks;
@@ -44,9 +44,9 @@ class Recording {
 
   std::uint64_t now() const { return now_; }
   void set_rate(double rate) { aggregator_.begin_session(rate_ = rate); }
-  // The same where what is followed goes on being so (OCaml 5).
+  // The same, but followed blocks stay (OCaml 5).
   void resume_at(double rate) { aggregator_.begin_session(rate_ = rate, ++generation_, true); }
-  // Records were lost: what is followed is let go.
+  // After lost records: drops all followed blocks.
   void start_over() { aggregator_.start_over(); }
 
   void alloc(std::uint64_t id, std::uint32_t callstack, std::uint32_t n_samples = 1,
@@ -60,7 +60,7 @@ class Recording {
   void die(std::uint64_t id, std::uint32_t kind = MEMPROF_DEALLOC_MINOR) {
     aggregator_.dealloc(sample_record(now_, id, kind));
   }
-  // C's memory, at a rate of its own in samples per word.
+  // Native heap, with a rate of its own in samples per word.
   void begin_c(double rate) { aggregator_.begin_native_session(rate); }
   void native_alloc(std::uint64_t number, std::uint32_t callstack, std::uint32_t n_samples,
                     std::uint64_t bytes, std::uint32_t thread) {
@@ -75,12 +75,12 @@ class Recording {
   void native_free(std::uint64_t number, std::uint32_t thread) {
     aggregator_.native_free(number, now_, thread);
   }
-  // Records are lost: what is followed is let go.
+  // Counts lost records and drops all followed blocks.
   void lose(std::uint64_t records = 1) {
     drops_.add(Drop::kFollowLostRecords, records);
     aggregator_.start_over();
   }
-  // A major collection ends. Unless called, how many there are is not known.
+  // Ends a major collection. Without a call their number is unknown.
   void collect_major() { ++major_collections_; }
   void advance(std::uint64_t ns) {
     now_ += ns;
@@ -111,7 +111,7 @@ class Recording {
     return result;
   }
 
-  // The symbolizer of the snapshots; may stay null where nobody symbolizes.
+  // The symbolizer of the snapshots; null if no test needs names.
   std::shared_ptr<Symbolizer> symbolizer;
 
   History& history() { return history_; }
@@ -132,7 +132,7 @@ class Recording {
                        .shared = 40'960,
                        .swapped = 8192}};
   }
-  // Kept for ever: snapshots may outlive this.
+  // Never freed, because snapshots may outlive this object.
   const Callstack* callstack(std::uint32_t of_class) const {
     static std::deque<Callstack> kept;
     const CallstackId id = aggregator_.classes().get(ClassId(of_class)).callstack;

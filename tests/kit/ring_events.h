@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring buffer records for tests, as the kernel side makes them.
+// Ring buffer records as the kernel side writes them.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline RingRecord ring_capture(memprof_capture capture, const std::vector<std::u
   return {&capture, sizeof capture, entries.data(), entries.size() * sizeof(std::uint64_t)};
 }
 
-// capacity: records of the reserved class; those behind count are zero.
+// capacity: records of the reserved class; those past count are zero.
 inline RingRecord ring_batch(memprof_batch batch, std::vector<memprof_record> records,
                              std::size_t capacity = 0) {
   batch.header.kind = MEMPROF_EVENT_BATCH;

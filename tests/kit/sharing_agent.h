@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's side of shared memory (agent-lib/include/memprof_share_abi.h), for tests: writes
-// what an agent writes, and what none would.
+// The program's side of shared memory (agent-lib/include/memprof_share_abi.h): writes valid data
+// like an agent, and invalid data.
 #pragma once
 
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace memprofd::testing {
 
 class SharingAgent {
  public:
-  // Addresses that the parts have in the program.
+  // Addresses of the parts in the program.
   static constexpr std::uint64_t kControl = 0x10000000, kDomains = 0x20000000,
                                  kBuffers = 0x30000000;
 
@@ -55,7 +55,7 @@ class SharingAgent {
     head().buffers = kBuffers;
     head().control = kControl;
   }
-  // As the agent does; false: there is no room.
+  // Appends like the agent; false: no room.
   bool put(std::span<const std::byte> event) {
     const std::uint64_t size = ring().size(), bytes = (8 + event.size() + 7) / 8 * 8;
     const std::uint64_t left = size - head().written % size, skip = left < bytes ? left : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF files that claim much and hold little.
+// ELF files whose headers claim much more than the file holds.
 #pragma once
 
 #include <elf.h>
@@ -17,7 +17,7 @@
 
 namespace memprofd {
 
-// A shared library of one executable segment and what sections a test gives it.
+// A shared library with one executable segment and the sections that a test adds.
 class SparseElf {
  public:
   SparseElf() {
@@ -37,14 +37,14 @@ class SparseElf {
   }
   Elf64_Ehdr& header() { return header_; }
 
-  // Where the bytes, and so many zeros, come to lie.
+  // Appends the bytes and zeros; returns their offset.
   std::uint64_t put(const std::string& bytes, std::uint64_t zeros = 0) {
     const std::uint64_t at = end_;
     pieces_.emplace_back(at, bytes);
     end_ += (bytes.size() + zeros + 7) / 8 * 8;
     return at;
   }
-  // The index of the section of that name.
+  // Adds a section of that name; returns its index.
   std::uint32_t add(const std::string& name, std::uint32_t type, std::uint64_t offset,
                     std::uint64_t size, std::uint32_t link = 0) {
     Elf64_Shdr section = {};
@@ -70,8 +70,8 @@ class SparseElf {
   }
   Elf64_Shdr& section(std::uint32_t index) { return sections_[index]; }
 
-  // claimed: the number of sections that the file says it has, and up to 80 million of which are
-  // zeros in it; 0: as many as it has. In the extended form if they do not fit the header.
+  // claimed: the number of sections in the header, up to 80 million of them as zeros; 0: the real
+  // number. Uses the extended form if it does not fit the header.
   void write(const std::string& path, std::uint64_t claimed = 0, bool extended = false) {
     write(UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755)), claimed,
           extended);

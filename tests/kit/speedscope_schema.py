@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema of speedscope's file format, from the npm package of speedscope.
 
-It is not ours to keep: the first use fetches it with `npm pack` into the build
-folder, later ones find it there.
+It is not ours to store: the first use fetches it with `npm pack` into the build folder, later ones
+find it there.
 """
 
 import json
@@ -19,7 +19,7 @@ FETCH_TIMEOUT = 120  # seconds
 
 
 def schema():
-    """The schema; AssertionError when it is neither there nor to be had."""
+    """The schema; AssertionError if it can be neither found nor fetched."""
     cached = harness.BUILD / "cache" / (PACKAGE.replace("@", "-") + "-schema.json")
     if not cached.exists():
         text = fetch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd held at chosen system calls (step_calls.c), so that a test can do something just then."""
+"""Holds memprofd at chosen system calls (step_calls.c), so that a test can act in between."""
 
 import queue
 import subprocess
@@ -7,7 +7,7 @@ import subprocess
 import harness
 from harness import Daemon, Process
 
-# The calls of an attach, and an error that each may come back with.
+# Calls of an attach, each with an error that it may return.
 CALLS = {
     "ptrace": (101, "ESRCH"), "perf_event_open": (298, "EMFILE"), "bpf": (321, "ENOMEM"), "openat": (257, "EMFILE"),
     "pread64": (17, "EIO"), "pwrite64": (18, "ENOSPC"), "mmap": (9, "ENOMEM"), "process_vm_readv": (310, "EFAULT"),
@@ -21,7 +21,8 @@ NUMBERS = {name: number for name, (number, _) in CALLS.items()} | {"sendmsg": 46
 
 
 class SteppedDaemon(Daemon):
-    """Held calls are (number, argument 1, argument 2, thread)."""
+    """A memprofd whose calls can be held; a held call is (number, argument 1, argument 2,
+    thread)."""
 
     def __init__(self, folder, *arguments, rate=1e-4):
         self.port = harness.free_port()
@@ -35,13 +36,13 @@ class SteppedDaemon(Daemon):
         self.wait_ready()
 
     def stop_at(self, count, *names):
-        """To be held at the count-th of these calls from now on. No held call may be unread."""
+        """Holds the count-th of these calls from now on. No earlier held call may be unread."""
         self.send(f"stop {count} {','.join(str(NUMBERS[name]) for name in names)}")
         while self.read_line() != "stopping":
-            pass  # was held before that, and gone on by itself
+            pass  # was held before that, and has continued
 
     def held(self, timeout):
-        """The call that memprofd is held at; nothing when it is not held in that time."""
+        """The call that memprofd is held at; None if there is none within that time."""
         try:
             line = self.lines.get(timeout=timeout)
         except queue.Empty:
@@ -57,7 +58,7 @@ class SteppedDaemon(Daemon):
         self.send(f"fail {error}")
 
     def off(self):
-        """No further call is held. How many there were of each that was chosen."""
+        """Holds no further call. Returns the counts of each chosen call."""
         self.send("off")
         while (words := self.read_line().split())[0] != "seen":
             pass  # was held meanwhile

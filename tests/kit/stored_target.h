@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target that is written to a file again and again, and what is read back held against it.
+// A target that is repeatedly written to a file and compared with what is read back.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ inline void expect_same_flows(const Counters& a, const Counters& b, bool exact) 
   EXPECT_NEAR(a.allocated_objects, b.allocated_objects, 1e-9 * b.allocated_objects);
 }
 
-// Every window's flows and what was live at its end.
+// Compares the flows of every window and live memory at its end.
 inline void expect_same_history(const ProfileSnapshot& a, const ProfileSnapshot& b) {
   const RangeCounter of_a(a), of_b(b);
   for (int tier = 0; tier < kHistoryTiers; ++tier) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A made-up program whose events a Pipeline takes, in steady state: most blocks die
-// young, in the order of their allocation; one in ten is promoted, and for each of those
-// one of the older blocks, any, dies.
+// A simulated program in steady state that feeds a Pipeline: most blocks die young in allocation
+// order; one in ten is promoted, and for each of those a random older block dies.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 
 namespace memprofd {
 
-// Keeps the records of a batch of the agent, and the captures of its samples, by the kernel.
+// Builds an agent's batch and the kernel's captures of its samples.
 class KernelCaptured {
  public:
   static constexpr std::size_t kBatchRecords = MEMPROF_BATCH_RECORDS;
@@ -46,7 +45,7 @@ class KernelCaptured {
     }
     pipeline.on_ring_record(batch_.bytes());
   }
-  // Once, before all others.
+  // Call this once, before all others.
   static void introduce(std::uint64_t stack, const std::vector<std::uint64_t>& outermost_first,
                         Pipeline& pipeline) {
     const std::vector<std::uint64_t> frames(outermost_first.rbegin(), outermost_first.rend());
@@ -59,11 +58,11 @@ class KernelCaptured {
   RingRecord batch_{nullptr, 0, nullptr, 0};
 };
 
-// Keeps a packed batch, whose callstacks are by the runtime.
+// Builds a packed batch, whose callstacks the runtime captured.
 class RuntimeCaptured {
  public:
   static constexpr std::size_t kBatchRecords = 1000;
-  static constexpr std::uint32_t kShared = 20;  // outer frames that all callstacks have
+  static constexpr std::uint32_t kShared = 20;  // outer frames shared by all callstacks
   static constexpr std::uint32_t kOwn = 10;
 
   void begin(std::uint64_t time_ns, std::uint64_t last_sample) {
@@ -109,10 +108,10 @@ template <typename Captured>
 class SyntheticTarget {
  public:
   struct Shape {
-    std::size_t live = 10'000;  // of which kYoung are young
+    std::size_t live = 10'000;  // kYoung of them are young
     std::uint64_t stacks = 2000;
     std::uint32_t threads = 4;
-    // The oldest of the older blocks dies, so that lifetimes hardly differ.
+    // The oldest of the older blocks dies, so that lifetimes are almost equal.
     bool oldest_first = false;
   };
   static constexpr std::size_t kYoung = 4096;
@@ -131,7 +130,7 @@ class SyntheticTarget {
     }
   }
 
-  // Makes the events of the next batch, which send() sends.
+  // Builds the events of the next batch for send().
   void fill_batch() {
     events_.begin(time_ns_, next_id_ - 1);
     records_ = allocations_ = 0;
@@ -139,7 +138,7 @@ class SyntheticTarget {
     events_.end(++time_ns_, seq_);
     seq_ += records_;
   }
-  // Answers with the number of events: records, and callstacks of allocations.
+  // Returns the number of events: records, and callstacks of allocations.
   std::size_t send() {
     events_.send(pipeline);
     return records_ + allocations_;
@@ -176,7 +175,7 @@ class SyntheticTarget {
   std::uint64_t seq_ = 0;
   std::uint64_t next_id_ = 1;
   std::vector<std::uint64_t> old_;  // ids of promoted blocks
-  std::size_t promoted_ = 0;        // since there are as many as there are to be
+  std::size_t promoted_ = 0;        // since live blocks reached their number
   std::size_t records_ = 0;
   std::size_t allocations_ = 0;
 };

@@ -30,7 +30,7 @@ class TempDir {
   std::string path(std::string_view name) const {
     return (path_ / std::filesystem::path(name)).string();
   }
-  // Names of what is in it, in order.
+  // Names of its entries, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {
@@ -39,8 +39,8 @@ class TempDir {
     std::ranges::sort(names);
     return names;
   }
-  // Creates parent directories as needed. A file of that name makes room for another: some file
-  // systems go to the disk at once for one that is written over.
+  // Creates parent directories as needed. Deletes an existing file of that name first, because some
+  // file systems write overwritten files to disk at once.
   std::string write(std::string_view name, std::string_view contents) const {
     const std::string file = path(name);
     std::filesystem::create_directories(std::filesystem::path(file).parent_path());

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program in a pseudo terminal, and what its screen shows.
+"""A program in a pseudo terminal, and its screen.
 
-The screen is pyte's (Debian's python3-pyte), with what ncurses uses of an xterm and
-pyte does not know. A thread reads what the program writes; nothing waits for time.
+The screen is pyte's (Debian's python3-pyte), extended by the xterm features that ncurses uses and
+pyte lacks. A thread reads the program's output; nothing waits for time.
 """
 
 import codecs
@@ -22,7 +22,7 @@ from harness import eventually
 
 KEYS = {"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
         "pageup": "\x1b[5~", "pagedown": "\x1b[6~", "enter": "\r", "escape": "\x1b", "backspace": "\x7f", "tab": "\t"}
-# What they send after smkx.
+# Key sequences after smkx.
 KEYS_OF_APPLICATION = {name: keys.replace("[", "O") for name, keys in KEYS.items()
                        if name in ("up", "down", "left", "right", "home", "end")}
 
@@ -55,8 +55,8 @@ class Stream(pyte.Stream):
 
 
 def take_terminal():
-    """In a child that begins a session: its stdin is the terminal of it, so that Ctrl-C, SIGWINCH and a hang-up reach it,
-    also where the tests themselves were begun with nohup."""
+    """Makes stdin the controlling terminal of a child that begins a session, so that Ctrl-C,
+    SIGWINCH and hang-ups reach it, even if the tests were started with nohup."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -69,12 +69,12 @@ class Terminal:
         self.screen = Screen(columns, lines)
         self.stream = Stream(self.screen)
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.raw = b""  # all that was written
+        self.raw = b""  # all output so far
         self.lock = threading.Lock()  # guards the three above
         self.master, slave = pty.openpty()
         self._set_size(columns, lines)
         self.settings = termios.tcgetattr(slave)
-        self.slave = slave  # kept: what was written is readable after the program's end
+        self.slave = slave  # kept open: output stays readable after the program's end
         env = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8", **(environment or {})}
         self.popen = subprocess.Popen(self.arguments, stdin=slave, stdout=slave, stderr=slave, env=env,
                                       start_new_session=True, cwd=harness.ROOT, preexec_fn=take_terminal)
@@ -106,21 +106,21 @@ class Terminal:
         return "\n".join(self.lines())
 
     def row_with(self, words):
-        """The first line with these words; AssertionError when there is none yet."""
+        """The first line with these words; AssertionError if there is none yet."""
         for line in self.lines():
             if words in line:
                 return line
         raise AssertionError(f"no {words!r} in:\n{self.text()}")
 
     def cursor_row(self):
-        """The line that the cursor marks: lifetimes have its sign elsewhere in a line."""
+        """The line of the cursor, whose sign also occurs elsewhere, in lifetimes."""
         for line in self.lines():
             if line.startswith("> "):
                 return line
         raise AssertionError(f"no cursor in:\n{self.text()}")
 
     def wait_for(self, *words):
-        """Until the screen shows all of them; answers its text."""
+        """Waits until the screen shows all words; returns its text."""
         def shown():
             text = self.text()
             missing = [w for w in words if w not in text]
@@ -139,7 +139,7 @@ class Terminal:
         eventually(gone, f"{words} goes away")
 
     def press(self, *keys):
-        """Names of KEYS, or characters."""
+        """Presses keys, given by names of KEYS or as characters."""
         for key in keys:
             os.write(self.master, KEYS_OF_APPLICATION.get(key, KEYS.get(key, key)).encode())
 
@@ -149,7 +149,7 @@ class Terminal:
         self._set_size(columns, lines)
 
     def restored(self):
-        """Whether the terminal is as it was: settings, screen, cursor."""
+        """True if settings, screen and cursor of the terminal are restored."""
         with self.lock:
             raw = self.raw
         return (termios.tcgetattr(self.slave) == self.settings
@@ -157,7 +157,7 @@ class Terminal:
                 and raw.rfind(b"\x1b[?25l") < max(raw.rfind(b"\x1b[?25h"), raw.rfind(b"\x1b[?12l\x1b[?25h")))
 
     def after_screen(self):
-        """What was written since the screen was given back."""
+        """Output after the screen was restored."""
         with self.lock:
             return self.raw.rpartition(b"\x1b[?1049l")[2].decode(errors="replace")
 
@@ -171,7 +171,7 @@ class Terminal:
         return self.popen.poll() is None
 
     def kill(self):
-        """Clean-up that cannot fail."""
+        """Kills the program; cannot fail."""
         if self.running():
             self.popen.kill()
             self.popen.wait()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target's events on their way into a trace, and what memprofd itself counts of
-// them: one aggregator feeds both.
+// A target's events on their way into a trace, and memprofd's own counts: one aggregator feeds
+// both.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace memprofd::testing {
 
 inline constexpr std::uint64_t kTraceStart = 5'000'000'000;  // CLOCK_MONOTONIC
 
-// Callstack n has these return addresses, innermost first: 0x1000 + n and its
-// callers. Odd ones are recursive.
+// Return addresses of callstack n, innermost first: 0x1000 + n and its callers. Odd ones are
+// recursive.
 inline std::shared_ptr<const Callstack> trace_callstack_of(std::uint32_t n) {
   auto callstack = std::make_shared<Callstack>();
   callstack->hash = StackHash(n);
@@ -32,8 +32,8 @@ inline std::shared_ptr<const Callstack> trace_callstack_of(std::uint32_t n) {
   return callstack;
 }
 
-// "f_a_0 file:4096" for address 0x1000 and alloc_idx 0; callers are inlined into
-// the functions above them.
+// "f_a_0 file:4096" for address 0x1000 and alloc_idx 0; callers are inlined into the functions
+// above them.
 class NamingSymbolizer : public Symbolizer {
  public:
   std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
@@ -49,7 +49,7 @@ class NamingSymbolizer : public Symbolizer {
   }
 };
 
-// Events of one session after the other. Chunks are cut by take().
+// Events of successive sessions. take() ends a chunk.
 class TraceSource {
  public:
   explicit TraceSource(double rate = 1e-3, double native_rate = 0) : native_rate_(native_rate) {
@@ -77,7 +77,7 @@ class TraceSource {
     events_.push_back(aggregator_.dealloc(sample_record(now_, id, kind)));
   }
 
-  // The same of C's memory.
+  // The same for the native heap.
   std::uint64_t native_alloc(std::uint32_t callstack, std::uint64_t bytes,
                              std::uint32_t n_samples = 1) {
     events_.push_back(aggregator_.native_alloc({.number = ++last_c_id_,
@@ -92,7 +92,7 @@ class TraceSource {
     if (const auto event = aggregator_.native_free(id, now_, 7)) events_.push_back(*event);
   }
 
-  // All since the last call. At least one event.
+  // All events since the last call, at least one.
   EventChunkPtr take() {
     auto chunk = std::make_shared<EventChunk>();
     chunk->first = first_;
@@ -154,7 +154,7 @@ inline void busy_minute(TraceSource& source, int allocs = 20'000) {
   }
 }
 
-// The files of a recording.
+// Files of a recording, in memory.
 class MemoryOutput : public TraceOutput {
  public:
   absl::Status begin_file() override {

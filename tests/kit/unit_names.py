@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Says which unit tests have a name like the given one: tests/kit/unit_names.py NAME FILE_test.cc..."""
+"""Prints unit tests with names like the given one: tests/kit/unit_names.py NAME FILE_test.cc..."""
 
 import difflib
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 
 def near(name, names):
-    """Names that contain the given one, then those spelled alike; at most eight."""
+    """Names that contain the given one, then similar ones; at most eight."""
     contains = [one for one in names if name and name in one]
     alike = difflib.get_close_matches(name, names, n=8, cutoff=0.5)
     return list(dict.fromkeys(contains + alike))[:8]

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How every test waits: for a condition, never for a time."""
+"""Waits for conditions: every test does it in this way, and none for a time."""
 
 import os
 import time
 
-# Seconds; generous: only a failing test ever waits that long. An emulated machine takes ten times as long.
+# Seconds; generous, because only a failing test waits that long. An emulated machine is ten times
+# slower.
 TIMEOUT = float(os.environ.get("MEMPROFD_TIMEOUT", 90))
 
 
 def eventually(condition, what, timeout=TIMEOUT, first_pause=0.02):
     """Polls until condition() is truthy and returns its value.
 
-    An AssertionError from condition() means "not yet"; the last one is shown
-    when the deadline passes. The longer it takes, the rarer it asks: a wait takes a tenth longer than it
-    has to, and asking leaves the processors to who is waited for.
+    An AssertionError from condition() means "not yet"; the last one is shown when the deadline
+    passes. The polling interval grows to a tenth of the time waited, which leaves the processors to
+    other processes.
     """
     began = time.monotonic()
     deadline = began + timeout
