@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent's control block and buffers, the dynamic linker's list of files, and a runtime's
-// counters, as the program has them in its memory. Bytes: where each is, then the memory.
+// counters in a program's memory. Input: the address of each, then the memory.
 #include "daemon/attach/inject/agent_control.h"
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/discover/gc_stats.h"
@@ -14,7 +14,7 @@ struct Places {
   std::uint64_t control, list, state;
 };
 
-// What is written is not read again.
+// Drops writes; nothing reads them back.
 class Written : public WritableMemory {
  public:
   explicit Written(const FuzzMemory& memory) : memory_(memory) {}
@@ -43,7 +43,7 @@ bool read_agent(const Written& memory, const Places& places) {
   return true;
 }
 
-// As in a program that stands still: with the file's name its control block, wherever that may be.
+// Searches as in a stopped program: finds the file's control block by name.
 void find_agent(const Written& memory, std::uint64_t entry) {
   AgentStatusQuery look;
   const auto at = load_bias_after(

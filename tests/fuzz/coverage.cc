@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the code under test has been, for libFuzzer: gcc calls a function in each basic block
-// (-fsanitize-coverage=trace-pc), libFuzzer looks at counters. The linker gives us the calls
-// (--wrap), as libFuzzer has such a function too, which says that it is not supported.
+// Coverage for libFuzzer: gcc calls a function in each basic block (-fsanitize-coverage=trace-pc),
+// while libFuzzer reads counters. The linker redirects the calls to us (--wrap), because
+// libFuzzer's own function reports that it is unsupported.
 #include <cstdint>
 
 namespace {
@@ -11,7 +11,7 @@ thread_local std::uintptr_t before;
 
 }  // namespace
 
-// A way from one block to the next one counts.
+// Counts each transition between two blocks.
 extern "C" void __wrap___sanitizer_cov_trace_pc();
 extern "C" void __wrap___sanitizer_cov_trace_pc() {
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
@@ -20,7 +20,7 @@ extern "C" void __wrap___sanitizer_cov_trace_pc() {
   before = here >> 1;
 }
 
-// gcc tells of comparisons of floating-point numbers, too, which libFuzzer does not know.
+// gcc also reports comparisons of floating-point numbers, which libFuzzer does not support.
 extern "C" void __sanitizer_cov_trace_cmpf(float, float);
 extern "C" void __sanitizer_cov_trace_cmpf(float, float) {}
 extern "C" void __sanitizer_cov_trace_cmpd(double, double);

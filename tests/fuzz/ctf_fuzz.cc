@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces: what the reader passes on is consistent, its summary agrees, and what it read can be
-// written and read again.
+// Traces: the reader's output is consistent, its summary agrees, and it can be written and read
+// again.
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -18,10 +18,10 @@ namespace {
 
 using fuzz::require;
 
-// A short input can stand for very many frames: enough of them has been seen then.
+// A short input can stand for very many frames; this many are enough.
 constexpr std::uint64_t kMaxFramesWritten = 200'000;
 
-// Checks what it gets and writes it again, with ids of its own.
+// Checks its input and writes it again with new ids.
 class Checker : public Visitor {
  public:
   explicit Checker(int version) : version_(version) {}
@@ -38,7 +38,7 @@ class Checker : public Visitor {
   }
   void on_location(std::uint64_t code, std::span<const Location> locations) override {
     require(locations.size() <= kMaxInlined, "too many inlined locations");
-    // The first meaning is the one that may have been written.
+    // Only the first meaning may have been written.
     locations_.try_emplace(code, locations.begin(), locations.end());
   }
   void on_alloc(const Alloc& event) override {

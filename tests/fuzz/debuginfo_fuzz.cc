@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug information behind a frame descriptor. Bytes: the number of the allocation that is asked
-// for, then the memory, which begins with the descriptor.
+// Debug information behind a frame descriptor. Input: the number of the allocation, then the
+// memory, which begins with the descriptor.
 #include "daemon/symbolize/debuginfo.h"
 
 #include "tests/fuzz/fuzz_target.h"
@@ -30,7 +30,7 @@ bool read(std::string_view bytes) {
   return any;
 }
 
-// A descriptor with two allocations; the second one's location was inlined into another.
+// A descriptor with two allocations; the location of the second was inlined.
 std::string seed(bool has_lines) {
   FakeMemory memory(kBase);
   memory.put(std::uint64_t{0x401000});

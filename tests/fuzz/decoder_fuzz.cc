@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of the ring buffer, batches and packed batches, through a whole pipeline: the sums agree
-// and tables keep their limits. Bytes: (u16 length, record) again and again.
+// Records of the ring buffer, batches and packed batches through a whole pipeline: sums agree and
+// tables keep their limits. Input: repeated (u16 length, record).
 #include <random>
 #include <vector>
 
@@ -49,7 +49,7 @@ bool read(std::string_view bytes) {
   std::vector<std::uint64_t> record;
   for (Input input(bytes); !input.rest().empty();) {
     const std::string_view one = input.take_bytes(input.take<std::uint16_t>());
-    // Exactly as long as the record, so that a sanitizer sees reads behind it.
+    // Exactly as long as the record, so that a sanitizer detects reads past its end.
     record.assign((one.size() + 7) / 8, 0);
     record.shrink_to_fit();
     if (!one.empty()) std::memcpy(record.data(), one.data(), one.size());

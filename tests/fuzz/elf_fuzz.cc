@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF files of programs: segments, symbols, functions, probes. Answers stay within the file and the
+// ELF files of programs: segments, symbols, functions, probes. Results stay within the file and the
 // budget.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -87,7 +87,7 @@ bool read(std::string_view bytes) {
 
 // ------------------------------------------------------------ seeds
 
-// A library with symbols, functions and two probes, by this machine's tools.
+// A library with symbols, functions and two probes, built by this machine's tools.
 std::string real_library(const TempDir& dir) {
   const std::string from = dir.write("probes.s", R"(
 .text
@@ -129,7 +129,7 @@ main: .space 8
   return read_file(to);
 }
 
-// Claims that end at, across and far behind the end of the file.
+// Headers whose sizes end at, across and far beyond the end of the file.
 std::string hand_made(const TempDir& dir, std::uint64_t claim, bool extended) {
   SparseElf elf;
   const std::string strings("\0one\0two\0", 9);

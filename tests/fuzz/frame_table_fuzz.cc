@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frame tables in the memory of a program, which begins with caml_frametable, and the kernel's form
-// of them. The first byte says how much is mapped.
+// Frame tables in a program's memory, which begins with caml_frametable, and the kernel's form of
+// them. The first byte of the input selects the mapped size.
 #include "daemon/discover/frame_table.h"
 
 #include "tests/fuzz/fuzz_target.h"
@@ -40,7 +40,7 @@ bool read(std::string_view bytes) {
   return !table->descriptors().empty();
 }
 
-// The pointers to two tables, and these: descriptors with live values, allocations and debuginfo.
+// Pointers to two tables, and the tables: descriptors with live values, allocations and debuginfo.
 std::string two_tables() {
   std::string tables, list(1, '\xff');
   const std::uint64_t begin = kBase + 3 * sizeof(std::uint64_t);

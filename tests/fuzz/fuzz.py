@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the fuzz targets one after the other: make fuzz.
 
-  tests/fuzz/fuzz.py [--build FOLDER] [--seconds N] [TARGET...]
+tests/fuzz/fuzz.py [--build FOLDER] [--seconds N] [TARGET...]
 
-Inputs that led somewhere new are kept in FOLDER/fuzz/TARGET, and are where the next run begins. One that fails is in
-FOLDER/fuzz too, as TARGET-crash-.., and can be read again: fuzz_targets TARGET FILE.
+FOLDER/fuzz/TARGET keeps inputs that covered new code, and the next run starts from them. A failing
+input is stored in FOLDER/fuzz as TARGET-crash-..; to read it again: fuzz_targets TARGET FILE.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-# Of a target; an input that takes longer, or more memory, is a finding. The time is that of the clock: where others work,
-# an input of some milliseconds may take half a minute.
+# Per input; one that needs more time or memory is a finding. The time is wall-clock time: on a busy
+# machine an input of some milliseconds may take half a minute.
 TIMEOUT_SECONDS, MEMORY_MIB = 300, 2048
 
 

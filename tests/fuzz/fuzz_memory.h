@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a program as bytes: stretches, each (u32 length, u64 address, bytes).
+// A program's memory from bytes: regions, each (u32 length, u64 address, bytes).
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class FuzzMemory : public MemoryReader {
  public:
   static constexpr std::size_t kMostRegions = 8;
 
-  // most_reads: afterwards nothing can be read, as when there is no time any more.
+  // After most_reads reads nothing can be read, as after a timeout.
   explicit FuzzMemory(Input& input, std::uint64_t most_reads = ~std::uint64_t{0})
       : reads_left_(most_reads) {
     while (!input.rest().empty() && spans_.size() < kMostRegions) {
       const auto length = input.take<std::uint32_t>();
       const auto address = input.take<std::uint64_t>();
       const std::string_view bytes = input.take_bytes(length);
-      // The kernel has no mapping that goes round.
+      // The kernel has no mapping that wraps around.
       if (address > ~bytes.size()) continue;
       spans_.push_back({address, {bytes.begin(), bytes.end()}});
     }
@@ -42,7 +42,7 @@ class FuzzMemory : public MemoryReader {
     return absl::OutOfRangeError("not mapped");
   }
 
-  // Readable and writable, of no file.
+  // Readable and writable mappings without a file.
   std::vector<Mapping> mappings() const {
     std::vector<Mapping> all;
     for (const AddressSpan& span : spans_) {
@@ -69,7 +69,7 @@ inline void put_region(std::string& out, std::uint64_t address, std::string_view
   out += bytes;
 }
 
-// All of what a test has built.
+// Appends everything that a test has built.
 template <typename Memory>
 void put_region(std::string& out, const Memory& memory) {
   std::string bytes(memory.end() - memory.base(), '\0');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parser of bytes that somebody else chooses, and bytes that are as they should be. Each
-// *_fuzz.cc of this folder adds one; fuzz_targets.cc has libFuzzer drive it.
+// A parser of untrusted bytes, with well-formed examples. Each *_fuzz.cc of this folder adds one;
+// fuzz_targets.cc runs it with libFuzzer.
 #pragma once
 
 #include <cstdio>
@@ -14,9 +14,9 @@
 namespace memprofd::fuzz {
 
 struct Target {
-  // Reads them and checks what it gets. Whether they are well-formed.
+  // Parses the bytes and checks the result. Returns true if they are well-formed.
   bool (*read)(std::string_view bytes) = nullptr;
-  // Where mutations begin: well-formed, each.
+  // Well-formed inputs from which mutations start.
   std::vector<std::string> (*seeds)() = nullptr;
 };
 
@@ -29,14 +29,14 @@ struct Add {
   Add(const std::string& name, const Target& target) { targets()[name] = target; }
 };
 
-// What must hold, whatever the bytes are.
+// A condition that must hold for any input.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: %s\n", what);
   std::abort();
 }
 
-// Cuts values off the front of bytes; zeros when there are no more.
+// Takes values off the front of the bytes; zeros after their end.
 class Input {
  public:
   explicit Input(std::string_view bytes) : rest_(bytes) {}

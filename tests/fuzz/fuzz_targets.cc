@@ -22,13 +22,13 @@ namespace {
 Target chosen;
 
 int read_one(const unsigned char* data, std::size_t size) {
-  // Exactly as long as the input, so that a sanitizer sees reads behind it.
+  // Exactly as long as the input, so that a sanitizer detects reads past its end.
   const std::vector<char> bytes(data, data + size);
   chosen.read({bytes.data(), bytes.size()});
   return 0;
 }
 
-// Those that the target refuses would lead nowhere.
+// Skips seeds that the target rejects, because they lead nowhere.
 void write_seeds(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::size_t number = 0;

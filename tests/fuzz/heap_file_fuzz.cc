@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of heap snapshots: every index of the image is of something. The bytes are pieces whose
-// checksums are put in: else no mutation would get past them.
+// Files of heap snapshots: every index of the image is valid. The input lacks the checksums of its
+// pieces, because no mutation would pass them.
 #include "daemon/snapshot/file/heap_file_format.h"
 
 #include <random>
@@ -13,7 +13,7 @@
 namespace memprofd::fuzz {
 namespace {
 
-// The checksums of what looks like pieces.
+// Inserts the checksums of everything that looks like a piece.
 void put_checksums(std::string& bytes) {
   std::size_t at = kHeapFileStartBytes;
   while (at + kPieceHeadBytes <= bytes.size()) {

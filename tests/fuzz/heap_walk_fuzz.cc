@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap of a copy of a program: its lists, and every block of what they lead to. Bytes: which of
-// kVersions, where the orphans of that are, the memory, whose first stretch begins
-// with the variables that the layout names and the state of its domain.
+// The heap of a program's copy: its lists, and every block reachable from them. Input: index in
+// kVersions, address of its orphans, then the memory, whose first region begins with the variables
+// that the layout names and the state of its domain.
 #include <iterator>
 
 #include "daemon/snapshot/heap_census.h"

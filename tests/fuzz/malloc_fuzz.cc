@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of glibc's malloc and of a runtime, as the report of the resident size looks at it.
-// Bytes: version of OCaml, how many stretches are of the C library, the memory, whose first
-// stretches are that.
+// Memory of glibc's malloc and of a runtime, as read for the RSS report. Input: OCaml version,
+// number of regions of the C library, then the memory, which begins with those.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 namespace memprofd::fuzz {
 namespace {
 
-// Lists that go round end with what is read of the memory (ResidentReader::late()).
+// Cyclic lists end with the read budget (ResidentReader::late()).
 constexpr std::uint64_t kMostReads = 1'000'000;
 
 void check(const ExtentLayer& layer) {
@@ -29,7 +28,7 @@ void check(const ExtentLayer& layer) {
   }
 }
 
-// Of malloc's chunks: they are in the heaps, whatever their sizes say.
+// malloc's chunks lie in the heaps, whatever their sizes claim.
 void check_places(const ExtentLayer& chunks, const std::vector<Arena>& arenas,
                   std::vector<AddressSpan> heaps) {
   for (const Arena& arena : arenas) {
@@ -104,11 +103,11 @@ std::string memory_of(int pid, const AddressSpan& span) {
   memory.seekg(static_cast<std::streamoff>(span.begin));
   memory.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   require(memory.good(), "a program's memory cannot be read");
-  bytes.resize(bytes.find_last_not_of('\0') + 1);  // what it has not touched yet
+  bytes.resize(bytes.find_last_not_of('\0') + 1);  // pages not touched yet
   return bytes;
 }
 
-// A shell that waits for a line: what it has from malloc.
+// malloc's memory of a shell that waits for a line.
 std::string real_memory() {
   int in[2], out[2];
   require(::pipe(in) == 0 && ::pipe(out) == 0, "no pipe");
@@ -129,7 +128,7 @@ std::string real_memory() {
   require(maps.ok(), "no mappings of the shell");
   PartNames names;
   const ClassifiedMappings found = classify_mappings(*maps, "", names);
-  // The main arena is in what the C library's data begin with.
+  // The main arena lies at the begin of the C library's data.
   std::string bytes{'\0', '\1'};
   require(!found.libc_data.empty() && !found.break_heap.empty(), "the shell has no malloc");
   for (const AddressSpan& span : {found.libc_data[0], found.break_heap[0]}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says about itself, in its memory (memprof_values_abi.h). Bytes: the head, how many
-// slots, cells of timers and entries of the log follow, those; the first are the registry's first.
+// Published values in a program's memory (memprof_values_abi.h). Input: the head, the counts of
+// slots, timer cells and log entries, then those; each goes to the front of its table.
 #include <memory>
 
 #include "daemon/values/publication.h"
@@ -26,7 +26,7 @@ class Registry : public WritableMemory {
     return absl::OkStatus();
   }
 
-  // What an input can change; all of it are 23 MB.
+  // Clears what an input can change; everything would be 23 MB.
   void clear() {
     std::memset(it.get(), 0, offsetof(memprof_values, lanes[1]));
     std::memset(it->histograms, 0, sizeof *it->histograms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQL over the tables of a heap: nothing is opened, nothing crashes, and every row has its columns.
+// SQL over the tables of a heap: no query opens a file or crashes, and every row has all columns.
 #include "daemon/snapshot/sql/heap_query.h"
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace memprofd::fuzz {
 namespace {
 
-// Enough of an answer: a query may have one without end.
+// Read this many rows; a query may have endless ones.
 constexpr int kRows = 200;
 
 bool read(std::string_view sql) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests, and the questions that they ask: refused for what they say, never an internal error,
-// and each answer can be written as JSON. The first byte says which question it is; from 128 on
-// protobuf follows, as gRPC has it, else the parameters of an HTTP request, "pid=42&pattern=x".
+// Requests are answered or refused as invalid, never with an internal error, and each answer can be
+// written as JSON. The first byte selects the question; from 128 on protobuf follows, as in gRPC,
+// else parameters of an HTTP request, "pid=42&pattern=x".
 #include <map>
 
 #include "absl/strings/str_split.h"
@@ -40,7 +40,7 @@ QueryService& service_of_one_target() {
   return service;
 }
 
-// Whether it makes sense.
+// Returns true if the request is valid.
 template <typename Request, typename Ask>
 bool ask(std::string_view text, bool is_protobuf, Ask question) {
   Request request;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that an agent shares with its reader: positions, events and unfinished batches. Bytes: the
+// Memory that an agent shares with its reader: positions, events and unfinished batches. Input: the
 // head's positions, the ring's words, then the control block and the first buffer.
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ bool read(std::string_view bytes) {
     copy(control, &agent.control(), sizeof(memprof_agent_control));
   }
   copy(input.rest(), &agent.buffer(0), sizeof(memprof_batch_buffer));
-  // What is written grows while it is read, or does not.
+  // The data grows while it is read, or not.
   for (const std::uint64_t written : positions) {
     agent.head().written = written;
     reader.drain(pipeline);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacks of a copy of a program, walked by its frame tables; entries of Memprof; blocks of modules.
-// Bytes: a fiber, registers, where the runtime's roots are, then the memory, whose first stretch
+// Stacks of a program's copy walked by its frame tables, Memprof's entries, blocks of modules.
+// Input: a fiber, registers, addresses of the runtime's roots, then the memory, whose first region
 // begins with caml_frametable.
 #include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/frame_table.h"
@@ -66,7 +66,7 @@ bool read(std::string_view bytes) {
 
 // ------------------------------------------------------------ seeds
 
-// A descriptor: its frame has 16 bytes and one value, at its begin.
+// A descriptor whose frame has 16 bytes and one value, at its begin.
 void put_descriptor(FakeMemory& memory, std::uint64_t code, std::uint16_t frame_bytes) {
   memory.put(code);
   memory.put(frame_bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files in which targets outlive memprofd, and what is made of them as a report would. The
-// bytes are records whose checksums are put in.
+// State files of targets, and reports of their contents. Input: records, whose checksums are
+// inserted.
 #include <zlib.h>
 
 #include "daemon/query/range_counter.h"

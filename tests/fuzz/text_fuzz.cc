@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of the kernel, of programs and of clients: what /proc says of a process, names of symbols,
-// what is shown on a terminal, times and sizes. The first byte says as what a text is read.
+// Texts of the kernel, of programs and of clients: files of /proc, symbol names, terminal output,
+// times and sizes. The first byte selects the parser.
 #include <iterator>
 
 #include "daemon/control/heap_rule.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of OCaml's compiler: whatever is in them, each block of a heap has a type that there is.
+// Files of OCaml's compiler: with any contents, each block of a heap gets a valid type.
 #include <fstream>
 #include <iterator>
 
@@ -15,8 +15,8 @@ namespace {
 
 const std::string kDigest(kDigestBytes, 'q');
 
-// Of each tag and size some blocks, that hold each other, that a module holds, and that were
-// sampled where Queue.create allocates.
+// Some blocks of each tag and size that hold each other, are held by a module, and were sampled
+// where Queue.create allocates.
 const HeapImage& heap_with_all_shapes() {
   static const HeapImage heap = [] {
     ImageBuilder builder;
@@ -49,7 +49,7 @@ bool read_types(std::string_view bytes) {
   if (!file.ok()) return !units.empty();
   (void)file->is_of("Queue", {{"Queue", kDigest}});
   HeapImage heap = heap_with_all_shapes();
-  // It is every unit that it names.
+  // The file is every unit that it names.
   give_types(heap, [&](const std::string&) {
     return SourceUnit{.interface = file->interface ? &*file : nullptr,
                       .implementation = file->implementation ? &*file : nullptr};
@@ -62,7 +62,7 @@ bool read_types(std::string_view bytes) {
   return true;
 }
 
-// With type t = { first : string; rest : t list }, and a value of it.
+// Interface with type t = { first : string; rest : t list }, and a value of it.
 std::string small_interface() {
   using namespace marshal;
   const auto type = [](const std::string& what) {
@@ -85,13 +85,13 @@ std::string small_interface() {
                         list({import_of("Queue", kDigest)}));
 }
 
-// The units of a program.
+// Units of a program.
 std::string small_list() {
   using namespace marshal;
   return marshalled(list({linked_unit("Queue", kDigest), linked_unit("CamlinternalLazy", "")}));
 }
 
-// With a value of type string list there, a cell.
+// Implementation with a cell of type string list.
 std::string small_implementation() {
   using namespace marshal;
   const auto type = [](const std::string& name, const std::string& arguments) {
@@ -110,7 +110,7 @@ std::string small_implementation() {
   return "Caml1999T035" + marshalled(block(0, {text("Queue"), block(1, {structure})}));
 }
 
-// What there is of the machine's own compiler.
+// Adds files of the machine's own compiler.
 std::vector<std::string> type_seeds() {
   std::vector<std::string> files{small_interface(), small_implementation(), small_list()};
   for (const char* name : {"queue.cmt", "stdlib__Queue.cmt", "stdlib__Queue.cmi",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in the memory of a program: lists, tables, queues, trees, strings, whatever it has there.
-// Bytes: the word to begin with, the memory.
+// Values in a program's memory: lists, tables, queues, trees, strings, or anything. Input: the
+// first word, then the memory.
 #include <bit>
 
 #include "daemon/values/page_cache.h"
