@@ -77,7 +77,7 @@ class Program {
   std::size_t words_;
 };
 
-// What the runtime's own walk finds, innermost first.
+// Result of the runtime's own walk, innermost first.
 std::vector<std::uint64_t> walked_anew(const Program& program, const memprof_frame_table& table) {
   std::vector<std::uint64_t> frames;
   auto sp = program.sp, pc = program.pc;
@@ -171,7 +171,7 @@ TEST_F(DeltaWalk, ALinkIsReadAgainWhenItHasChanged) {
   const auto link_at = program_.sp + 16;
   call({5, 6});
   expect_right();
-  // The same chunk, called by C from further out.
+  // The same chunk, called by C further out.
   Program::word(link_at) = sp;
   Program::word(link_at + 8) = pc;
   expect_right();

@@ -95,7 +95,7 @@ class Program {
       fibers_.pop_back();
     }
   }
-  // The innermost fibers are suspended; what was suspended goes on here.
+  // Suspends the innermost fibers; resume() attaches them again.
   void suspend(std::size_t fibers) {
     if (fibers >= fibers_.size()) return;
     suspended_.emplace_back(fibers_.end() - static_cast<std::ptrdiff_t>(fibers), fibers_.end());
@@ -108,7 +108,7 @@ class Program {
     fibers_.insert(fibers_.end(), at->begin(), at->end());
     suspended_.erase(at);
   }
-  // Its stack is too small, and is copied into another one.
+  // Copies a fiber's stack to another one, because it is too small.
   void move(std::uint64_t bytes) {
     auto& old = current();
     if (bytes < old.bytes) bytes = old.bytes;
@@ -152,7 +152,7 @@ class FiberWalk : public ::testing::Test {
     const auto& fiber = program_.current();
     return {fiber.at, fiber.end(), fiber.parent(), fiber.sp() + 8, word(fiber.sp())};
   }
-  // In a callback: the innermost fiber's parent is not in memory.
+  // During a callback, memory does not hold the innermost fiber's parent.
   memprof_walk_end walk() {
     const auto from = begin();
     auto& parent = program_.current().parent();
@@ -169,7 +169,7 @@ class FiberWalk : public ::testing::Test {
         result.push_back(stack_->slots[i].word);
     return result;
   }
-  // What the runtime's own walk finds, innermost first.
+  // Result of the runtime's own walk, innermost first.
   std::vector<std::uint64_t> walked_anew() {
     std::vector<std::uint64_t> result;
     for (auto fiber = program_.current().at; fiber != 0;) {
@@ -257,7 +257,7 @@ TEST_F(FiberWalk, AHiddenParentIsNotTakenForNone) {
   program_.perform(2048);
   call({3});
   expect_right();
-  // The same stack, whose parent is none.
+  // The same stack without a parent.
   const auto parent = program_.current().parent();
   program_.current().parent() = 0;
   expect_right();

@@ -188,7 +188,7 @@ class AggregatorModel : public ::testing::TestWithParam<unsigned> {
     EXPECT_EQ(found.forgotten.histogram().total(), expected.forgotten.samples);
     EXPECT_EQ(found.allocated.samples, found.live.samples + gone);
   }
-  // All that windows of history were told, and what they were not yet.
+  // Counts that history windows have received, plus pending ones.
   void compare_interval(ClassId id, const ModelCounts& expected) const {
     SCOPED_TRACE("intervals of class " + std::to_string(id.value()));
     const auto at = intervals_.find(id);

@@ -188,7 +188,7 @@ TEST_F(AggregatorTest, BlocksOfSessionsBeforeAreFollowedAtTheirOwnRate) {
   EXPECT_EQ(totals().live.words, 0);
 }
 
-// As many generations are followed as the agent tells of; the one before them is forgotten.
+// Follows as many generations as the agent reports; the previous one is forgotten.
 TEST_F(AggregatorTest, TheOldestOfTooManySessionsIsForgotten) {
   alloc(1, 2, 5);
   std::uint32_t generation = 1;
@@ -208,7 +208,7 @@ TEST_F(AggregatorTest, TheOldestOfTooManySessionsIsForgotten) {
   EXPECT_DOUBLE_EQ(counters(5).forgotten.entries()[0].words, 200);
   EXPECT_DOUBLE_EQ(totals().live.words, 2);
   EXPECT_EQ(aggregator_.sessions(), sessions + 1);
-  // It is of a session long ago, whose place another one has taken.
+  // The event belongs to an old session, whose place another one has taken.
   aggregator_.begin_session(0.25, generation + 40, true);
   EXPECT_FALSE(aggregator_.follows(2));
   EXPECT_EQ(totals().live.words, 0);
@@ -237,7 +237,7 @@ TEST_F(AggregatorTest, ALossForgetsAllSessions) {
   EXPECT_EQ(drops_.get(Drop::kFollowSessionEnd), 2u);
 }
 
-// They are let go once, and counted then.
+// Blocks are dropped once, and counted then.
 TEST_F(AggregatorTest, ThatBlocksDieThatWereLetGoIsNoNews) {
   alloc(1, 2, 5);
   alloc(2, 1, 6);
@@ -253,7 +253,7 @@ TEST_F(AggregatorTest, ThatBlocksDieThatWereLetGoIsNoNews) {
   EXPECT_EQ(drops_.get(Drop::kFollowUnknownSample), 1u) << "nobody has seen it";
 }
 
-// Of blocks that count for others one in 2^n is live.
+// One in 2^n of the blocks that count for others is live.
 TEST_F(AggregatorTest, ThatBlocksDieThatAreNotLiveIsNoNews) {
   for (std::uint64_t id = 1; id <= 64; ++id) {
     aggregator_.alloc(sample_record(10, id, MEMPROF_ALLOC_MINOR, 1), CallstackId(5), 0, 2);
@@ -349,7 +349,7 @@ TEST_F(AggregatorTest, ASessionInTheMiddleOfACutKeepsItsRate) {
   EXPECT_EQ(cells[1].first.allocated, 3u);
 }
 
-// What is live is always what was allocated, minus deaths, minus the forgotten.
+// Live is always allocated minus deaths minus forgotten.
 TEST_F(AggregatorTest, CellsExplainWhatIsLive) {
   for (std::uint64_t id = 1; id <= 5; ++id) alloc(id, 2, 5);  // two of them find no place
   alloc(1, 1, 5);                                             // a number used twice
@@ -459,7 +459,7 @@ TEST(AggregatorLimitsTest, UnknownBlocksAreInNoNumberOfBlocks) {
   EXPECT_EQ(aggregator.by_class()[0].allocated_objects, 0);
 }
 
-// Any allocation, n samples of a block of so many words.
+// An allocation: n samples of a block of that many words.
 void add_large(Aggregator& aggregator, std::uint64_t id, std::uint32_t n_samples,
                std::uint64_t words) {
   memprof_record record = sample_record(1000, id, MEMPROF_ALLOC_MAJOR, n_samples);
@@ -467,7 +467,7 @@ void add_large(Aggregator& aggregator, std::uint64_t id, std::uint32_t n_samples
   aggregator.alloc(record, CallstackId(5));
 }
 
-// By its samples one of these is known to 2 to 30 %.
+// From its samples, each of these is known to 2 to 30 %.
 TEST(AggregatorLargeTest, LiveBlocksOf16MiBReadAsThat) {
   constexpr std::uint64_t kWords = 1 << 21;
   std::mt19937_64 random(3);
@@ -503,7 +503,7 @@ TEST(AggregatorLargeTest, PromotedBlocksCountAsTheyWereAllocated) {
   EXPECT_DOUBLE_EQ(aggregator.totals().promoted.words, weight_of_block(1'001, 1e-3).words);
 }
 
-// Where the table has no room for the size, samples are counted as those of small blocks are.
+// If the table has no room for a size, its samples count as those of small blocks.
 TEST(AggregatorLargeTest, ASizeThatIsNotToldCountsBySamples) {
   DropCounters drops;
   Aggregator aggregator({.classes = {.classes = 0}}, drops);
@@ -523,7 +523,7 @@ TEST(AggregatorLargeTest, ObservedHitsKeepTheirOwnWeight) {
   EXPECT_NEAR(aggregator.totals().allocated[0][0].words / WeightScale::words(90), 1, 1e-9);
 }
 
-// Both ends of each bucket are in it, and the next begins where it ends.
+// Each bucket includes both ends, and the next begins where it ends.
 void expect_tiles(SizeBucket (*of)(std::uint64_t), std::uint64_t first, std::uint64_t end,
                   double precision) {
   for (std::uint64_t next = first; next < end;) {

@@ -178,7 +178,7 @@ class Both {
   std::uint64_t inserted_ = 0;
 };
 
-// What a block is does not depend on where it is kept.
+// A block's fields do not depend on its position.
 TEST(LiveSetTest, ABlockStaysWhatItIs) {
   LiveSet live(100'000);
   const LiveSample large(~0ULL, 70'000, ClassId(LiveSample::kMaxClassId), Heap::kMinor, 7);

@@ -85,7 +85,7 @@ TEST(SurvivalCurve, WhereNothingDiedNothingIsReached) {
   EXPECT_GT(curve.watched_ns(), 40 * kSecond);
   EXPECT_LE(curve.watched_ns(), 60 * kSecond);
   EXPECT_EQ(curve.alive_ratio(), 1);
-  // Some are old enough to tell: half of all live for 20 s at least.
+  // Some are old enough: half of all live for at least 20 s.
   EXPECT_GT(curve.quantile(0.5).lower_ns, 20 * kSecond);
   EXPECT_EQ(median_at_least_ns(watch.counters), curve.watched_ns());
 }
@@ -117,7 +117,7 @@ TEST(SurvivalCurve, WeightsMoveTheCurveAndWidenItsError) {
   EXPECT_GT(by_number.quantile(0.55).lower_ns, 2 * kSecond);
 }
 
-// What came under watch at 100 s says nothing of the first 100 s.
+// Blocks watched only from 100 s on give no information about the first 100 s.
 TEST(SurvivalCurve, LateEntriesAreNotAtRiskBefore) {
   Watch watch;
   for (int i = 0; i < 50; ++i) watch.died(10);
@@ -130,7 +130,7 @@ TEST(SurvivalCurve, LateEntriesAreNotAtRiskBefore) {
   EXPECT_FALSE(late.quantile(0.51).ns);
 }
 
-// In the bucket in which they came under watch, they were at risk for the rest of it.
+// They were at risk for the rest of the bucket in which watching began.
 TEST(SurvivalCurve, LateEntriesAreAtRiskForAPartOfTheirBucket) {
   Watch watch;
   for (int i = 0; i < 100; ++i) watch.died(10);
@@ -179,7 +179,7 @@ struct Calibration {
   double covered = 0, share_covered = 0;
 };
 
-// longer: the share that truly lives longer than so many seconds.
+// longer: the true share that lives longer than that many seconds.
 Calibration calibrate(const Model& model, double q, double truth_seconds,
                       const std::function<double(double)>& longer) {
   constexpr int kRuns = 1000;

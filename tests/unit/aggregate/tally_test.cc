@@ -53,7 +53,7 @@ void expect_alike(const DeathCounts& a, const DeathCounts& b) {
   EXPECT_NEAR(a.sum_ns(), b.sum_ns(), 1e-9 * (1 + b.sum_ns()));
 }
 
-// What is tallied is no less than what was added to counters at once.
+// A tally is as large as counts added directly.
 TEST(TallyTest, CountersAreTheSameHoweverSeldomTheyAreAskedFor) {
   DropCounters drops_always, drops_once;
   const std::vector<Counters> always = counters_asked_for_each(1, drops_always);

@@ -130,7 +130,7 @@ pid_t child_numbered(pid_t number) {
   return pid == number ? number : 0;
 }
 
-// A process of two threads, of which the second calls exec when it is told.
+// A process of two threads, the second of which calls exec on command.
 class Couple {
  public:
   Couple() {
@@ -162,12 +162,12 @@ class Couple {
   void exec() {
     const std::string before = ProcFs().exe(pid_).value();
     EXPECT_EQ(1, ::write(tell_[1], "x", 1));
-    // In between it has no program for a moment.
+    // In between it briefly has no program.
     for (auto now = ProcFs().exe(pid_); !now.ok() || *now == before; now = ProcFs().exe(pid_)) {
       std::this_thread::yield();
     }
   }
-  // One that has been sent SIGKILL does not stop any more.
+  // A process that was sent SIGKILL no longer stops.
   bool lives() const {
     siginfo_t info{};
     ::kill(pid_, SIGSTOP);
@@ -236,7 +236,7 @@ TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
   EXPECT_TRUE(couple.lives());
 }
 
-// Of this thread alone.
+// Of this thread only.
 void give_up_cap_kill() {
   __user_cap_header_struct head{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct data[2] = {};

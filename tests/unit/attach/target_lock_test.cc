@@ -33,14 +33,14 @@ TEST(TargetLock, OneHolderAtATime) {
   auto first = std::make_unique<TargetLock>(*std::move(lock));
   const auto second = TargetLock::acquire(getpid(), kStart);
   ASSERT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
-  // This process is no other memprofd: one of its looks has the program still.
+  // This process is no other memprofd: one of its inspections still holds the program.
   EXPECT_THAT(std::string(second.status().message()),
               ::testing::HasSubstr("is being detached by this memprofd"));
   first.reset();
   EXPECT_TRUE(TargetLock::acquire(getpid(), kStart).ok());
 }
 
-// Not being able to ask is no other memprofd.
+// A failed check is not another memprofd.
 TEST(TargetLock, WithoutDescriptorsItNamesTheLimit) {
   const auto held = TargetLock::acquire(getpid(), kStart);
   ASSERT_TRUE(held.ok()) << held.status();
@@ -108,7 +108,7 @@ TEST(TargetLock, HoldsWhoeverFillsItsQueue) {
             absl::StatusCode::kAlreadyExists);
 }
 
-// Who fills the queue of a name of his own keeps nobody from the program.
+// Filling the queue of one's own name does not block the program.
 TEST(TargetLock, AnotherUsersFullQueueIsIgnored) {
   if (::geteuid() != 0) GTEST_SKIP() << "root alone makes programs of other users";
   FilledQueue queue;

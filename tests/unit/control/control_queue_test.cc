@@ -39,7 +39,7 @@ TEST_F(ControlQueueTest, AnswersWithTheResult) {
             absl::StatusCode::kNotFound);
 }
 
-// Whatever the request owns goes when its time has come, not before.
+// Objects owned by the request are freed when it runs, not before.
 TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
   auto owned = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = owned;

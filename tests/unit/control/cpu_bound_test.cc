@@ -18,7 +18,7 @@ struct Costs {
   explicit Costs(double bound, std::vector<double> of_targets)
       : bound(bound), uses(of_targets.size()), cores(std::move(of_targets)) {}
 
-  // The limit after so many windows of a second.
+  // The limit after that many windows of a second.
   double after(int windows, double others = 0) {
     double limit = 0;
     for (int i = 0; i < windows; ++i) {

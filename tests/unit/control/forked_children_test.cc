@@ -33,7 +33,7 @@ class ForkedChildrenTest : public ::testing::Test {
     return fork(family, parent, pid);
   }
 
-  // The pid of the next that is to be looked at, or 0.
+  // Pid of the next child to inspect, or 0.
   int next() {
     const auto due = children_.next(forked_at_ + ForkedChildren::kPatience);
     return due ? due->second.pid : 0;

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Work that stands still until it is let go.
+// Work that blocks until it is released.
 class Gate {
  public:
   void open() { promise_.set_value(); }

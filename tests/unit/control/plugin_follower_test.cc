@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// What waits to be added is kept of the target like everything else.
+// Pending additions count as data of the target.
 TEST(PluginFollower, TablesOfPluginsAreChargedToTheirTarget) {
   constexpr std::uint64_t kDescriptors = 1000;
   std::vector<FrameDescriptor> descriptors;

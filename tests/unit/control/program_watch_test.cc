@@ -58,7 +58,7 @@ class ProgramWatchTest : public ::testing::Test {
         .examine = [this](const std::string& path, const std::string&,
                           FileId) -> std::optional<FileVerdict> { return examine(path); }});
   }
-  // By what the file says.
+  // Reads it from the file.
   std::optional<FileVerdict> examine(const std::string& path) {
     ++examined_;
     std::ifstream file(path);
@@ -84,7 +84,7 @@ class ProgramWatchTest : public ::testing::Test {
     const auto answer = answers_.find(pid);
     return answer == answers_.end() ? absl::OkStatus() : answer->second;
   }
-  // Until there have been so many.
+  // Waits until there have been that many.
   std::vector<std::pair<int, std::uint64_t>> attached(std::size_t number) {
     const MutexLock lock(mutex_);
     while (attached_.size() < number) changed_.wait(mutex_);
@@ -186,7 +186,7 @@ TEST_F(ProgramWatchTest, FindsOcamlProgramsThatNoRuleNames) {
   EXPECT_EQ(examined_, 3) << "each file once";
 }
 
-// As that of a process that ended meanwhile.
+// As for a process that ended meanwhile.
 TEST_F(ProgramWatchTest, ExaminesAFileAgainThatCouldNotBeRead) {
   const TempDir files;
   add_process(10, files.write("mail", ""), 1000);

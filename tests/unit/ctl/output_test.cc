@@ -71,7 +71,7 @@ TEST(Output, AFileIsNoTerminal) {
   EXPECT_EQ(style.width, 0u);
 }
 
-// In processes of their own, whose threads all leave the signals to Interrupt.
+// Runs in separate processes, whose threads all leave the signals to Interrupt.
 [[noreturn]] void exit_when_stopped_by(int signal) {
   std::promise<void> stopped;
   Interrupt interrupt;

@@ -26,7 +26,7 @@ class QueryOptionsTest : public ::testing::Test {
     add_grouping(app_, options_);
     add_order(app_, options_);
   }
-  // Once for each test.
+  // Called once for each test.
   bool parse(std::vector<std::string> words) {
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     try {

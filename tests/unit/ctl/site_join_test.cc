@@ -92,7 +92,7 @@ TEST(JoinSites, FlowsArePerSecondOfTheirOwnRange) {
   EXPECT_DOUBLE_EQ(nothing.diffs(0).change(), 200) << "nothing happens in no time";
 }
 
-// Callstacks that differ in columns only look the same; none may get lost.
+// Callstacks that differ only in columns look the same; none may get lost.
 TEST(JoinSites, CallstacksAreTheirFrames) {
   const auto with_path = [](double live, std::initializer_list<const char*> path) {
     pb::Site result = site("f", live);
@@ -120,7 +120,7 @@ TEST(JoinSites, OfNothing) {
   EXPECT_EQ(diff.total().change(), 0);
 }
 
-// One source: the same as its own DiffSites says.
+// One source gives the same result as its own DiffSites.
 TEST(JoinSites, AgreesWithDiffSites) {
   FakeService service({fixed_target(), fixed_target(4300)});
   QueryService queries(service);

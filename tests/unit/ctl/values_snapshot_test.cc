@@ -13,7 +13,7 @@ namespace pb = ::memprof::v1;
 
 class ValuesSnapshotTest : public ::testing::Test {
  protected:
-  // What Shop[field] holds, by a reference.
+  // Value of Shop[field], by a reference.
   pb::Value& held(std::uint32_t field, std::uint32_t block) {
     const std::uint32_t reference = heap_.block(1);
     heap_.point(reference, 0, block);
@@ -76,7 +76,7 @@ TEST_F(ValuesSnapshotTest, WhatTheCollectorOvertookIsTold) {
   EXPECT_EQ(ctl::value_text(value), "ref list of 3 [..] (of a snapshot, 136 B)");
 }
 
-// Its nodes are not shown, as looking for them took all there was.
+// Its nodes are not shown, because finding them used up the limit.
 TEST_F(ValuesSnapshotTest, ATreeIsTold) {
   const std::uint32_t node = heap_.block(5), other = heap_.block(5);
   heap_.point(node, 0, other);

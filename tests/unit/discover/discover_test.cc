@@ -263,7 +263,7 @@ TEST(Discover, UnsupportedVersion) {
                                 "to 5.5 are");
 }
 
-// Between its status and its stat the process has ended.
+// The process ended between the reads of its status and its stat.
 TEST(Discover, VanishedInTheMiddle) {
   FakeProc proc;
   proc.set_exe("/bin/true");
@@ -271,7 +271,7 @@ TEST(Discover, VanishedInTheMiddle) {
   EXPECT_EQ(proc.discover().code(), StatusCode::kNotFound);
 }
 
-// Not being able to look is no end of the program.
+// A failed read does not mean that the program has ended.
 TEST(Discover, TooManyOpenFiles) {
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -409,7 +409,7 @@ let () =
   while true do ignore (input_char stdin) done
 )";
 
-// Also when it becomes the same program again, which its name and its file do not show.
+// Also if it execs the same program, which neither name nor file show.
 TEST(CheckSameProgram, SeesAnExec) {
   TempDir dir;
   const std::string path = compile_ocaml(dir, "execer", kExecer, "-linkpkg");

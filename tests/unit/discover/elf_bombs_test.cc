@@ -129,7 +129,7 @@ TEST_F(ElfBombs, FunctionsTakeWhatIsLeftAndNoMore) {
   EXPECT_EQ(budget_->used(), 0u);
 }
 
-// A symbol may name the tail of another's name; that costs a look and no memory.
+// A symbol may name the tail of another's name; that costs time, but no memory.
 TEST_F(ElfBombs, NamesThatOverlap) {
   const std::string last = "aaaa_last";
   const std::string strings = '\0' + std::string(kMega, 'a') + last + '\0';

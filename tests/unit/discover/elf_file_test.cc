@@ -217,7 +217,7 @@ TEST(ElfFile, TotalOnCorruptFiles) {
   for (int round = 0; round < rounds; ++round) {
     std::string bad = good;
     if (round % 3 == 0) bad.resize(random() % bad.size());
-    // Mostly where the structure is: headers, and section headers at the end.
+    // Mostly at the structure: headers, and section headers at the end.
     for (int k = 0; k < 6 && bad.size() > 64; ++k) {
       const std::uint64_t at = k % 2 == 0 ? random() % 0x400 : section_headers + random() % 0x600;
       const std::uint64_t value = random() % 3 == 0 ? ~0ull : random();

@@ -281,7 +281,7 @@ TEST(FrameTable, BigTableIsReadInFewCalls) {
                            std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count()));
 }
 
-// The kernel's look-up, as bpf/events.h defines it; -1 when it fails.
+// The kernel's look-up as defined in bpf/events.h; -1 if it fails.
 int kernel_find(const KernelFrameTable& table, std::uint64_t return_address) {
   const std::uint64_t mask = (1ull << table.bits) - 1;
   std::uint64_t at = memprof_slot_home(return_address, table.bits);

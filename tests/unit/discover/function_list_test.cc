@@ -17,7 +17,7 @@ constexpr std::uint64_t kFirst = 0x100, kEnd = 4096;
 
 class FunctionListTest : public ::testing::Test {
  protected:
-  // So many functions camlA.f, each from its own byte to the end of the code, and one of C.
+  // N functions camlA.f, each from its own byte to the end of the code, and one in C.
   std::unique_ptr<ElfFile> open(std::size_t count, std::uint32_t table = SHT_SYMTAB) {
     std::vector<Elf64_Sym> symbols = {function_symbol(9, kFirst - 8, 8)};
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -61,7 +61,7 @@ TEST_F(FunctionListTest, AStrippedProgramIsRefused) {
             "symbol table (.symtab)");
 }
 
-// Each function is nearly all of the code: what is read is bounded in all.
+// Each function spans nearly all of the code; the total read is bounded.
 TEST_F(FunctionListTest, CodeWithoutEndIsNotRead) {
   const auto file = open(2000);
   const auto list = list_functions(*file, all(2000));

@@ -165,7 +165,7 @@ TEST(GcStats, TellsRoomInTheHeapAndTheMinorHeap) {
   EXPECT_EQ(read->minor_heap_words, 0u) << "it ends before it begins";
 }
 
-// The statistics of each domain's pools; one that says nonsense makes the sum unknown.
+// Statistics of each domain's pools; an invalid one makes the sum unknown.
 TEST(GcStats, SumsUpTheRoomOfDomains) {
   const RuntimeAbi abi = *runtime_abi_for("5.3.0");
   FakeMemory memory(0x10000);

@@ -90,10 +90,10 @@ TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
   EXPECT_EQ(request().bytes, 4u);
 }
 
-// It had no processor meanwhile.
+// The server had no processor meanwhile.
 TEST_F(MemoryChannelTest, WhatAServerWasNotBlockedForIsGivenBack) {
   std::array<char, 4> out{};
-  // All that callers may wait for is used up.
+  // The callers' waiting time is used up.
   while (read(out, seconds(1)) == Outcome::kLate && channel_->silent_for() < milliseconds(3'100)) {
   }
   answer(request(), "late");
@@ -127,7 +127,7 @@ TEST_F(MemoryChannelTest, EndOfTheServer) {
   EXPECT_GT(channel_->silent_for().count(), 0);
 }
 
-// The nursery says so to whoever is there.
+// The nursery reports it to each client.
 TEST_F(MemoryChannelTest, AServerThatCouldNotBeForkedSaysWhy) {
   const MemoryAnswer refusal{.error = ENOMEM};
   ASSERT_GT(::send(server_.get(), &refusal, sizeof refusal, 0), 0);
@@ -174,7 +174,7 @@ TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
   EXPECT_EQ(budget.left_ns(1'000'000), 100u);
 }
 
-// As if the process had been stopped in the first of its turns for an hour.
+// As if the process had been stopped for an hour in its first turn.
 TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
   std::vector<milliseconds> turns;
   EXPECT_FALSE(wait_in_turns(seconds(3), [&](milliseconds turn) {

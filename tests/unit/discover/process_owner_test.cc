@@ -25,7 +25,7 @@ using ::testing::Optional;
 
 constexpr ProcessUser kUser{1000, 1001};
 
-// A child that does something to its rights and then waits; `become` says whether it could.
+// A child that changes its rights and then waits; `become` returns whether it succeeded.
 class Changed {
  public:
   template <typename Become>
@@ -81,7 +81,7 @@ TEST_F(ProcessOwner, IsTheUserOfAllItsIds) {
   EXPECT_THAT(own.owner(), Optional(kUser));
 }
 
-// What it knows from its time as root stays its own.
+// Its knowledge from its time as root stays private.
 TEST_F(ProcessOwner, IsNobodyOfOneThatHasChangedItsUser) {
   const Changed dropped(become_user);
   ASSERT_TRUE(dropped.could());

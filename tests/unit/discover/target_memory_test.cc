@@ -24,7 +24,7 @@ namespace {
 
 using absl::StatusCode;
 
-// A copy of this process that becomes `sleep` when told.
+// A copy of this process that execs `sleep` on command.
 class Copy {
  public:
   Copy() {
@@ -93,7 +93,7 @@ TEST(TargetMemory, PartialTransferIsAnError) {
   ::munmap(pages, page);
 }
 
-// More than a server takes at once, some of them large; up to the first that is not there.
+// More pieces than a server takes at once, some of them large, up to the first missing one.
 TEST(TargetMemory, PiecesAreReadInTheirOrder) {
   const auto memory = TargetMemory::open(::getpid()).value();
   constexpr std::size_t kPieces = 1000;
@@ -132,7 +132,7 @@ TEST(TargetMemory, PiecesAreReadInTheirOrder) {
   EXPECT_EQ(read_pieces(*memory, too_large).status().code(), StatusCode::kInvalidArgument);
 }
 
-// In their order, as the same place three times shows; nothing when one of them is not there.
+// Reads in order, as three reads of one address show; fails if one is missing.
 TEST(TargetMemory, WhatIsWrittenTogetherIsThereWhole) {
   const Copy copy;
   const auto memory = TargetMemory::open(copy.pid()).value();
@@ -166,7 +166,7 @@ TEST(TargetMemory, WhatIsWrittenTogetherIsThereWhole) {
             StatusCode::kInvalidArgument);
 }
 
-// What a process shares with nobody, in kB.
+// Private memory of a process in kB.
 std::uint64_t private_kb(int pid) {
   std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {
@@ -254,7 +254,7 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   EXPECT_EQ(after, before);
 }
 
-// As posix_spawn makes one: its memory is ours until it becomes `sleep`.
+// As posix_spawn makes one: it shares our memory until it execs `sleep`.
 class Sharer {
  public:
   Sharer() : stack_(1 << 20) {
@@ -312,7 +312,7 @@ TEST(TargetMemory, AProcessThatSharesItsMemoryHasLeftItByExec) {
   }
 }
 
-// Nothing is wrong with a program that writes to the bytes by which its memory is known.
+// A program may write to the bytes that identify its memory.
 TEST(TargetMemory, AMarkMayBeOverwritten) {
   Copy copy;
   const auto memory = TargetMemory::open(copy.pid()).value();
@@ -340,7 +340,7 @@ TEST(TargetMemory, EndedProcess) {
   EXPECT_EQ(TargetMemory::open(0x7ffffffe).status().code(), StatusCode::kNotFound);
 }
 
-// What lies below a stack's mapping becomes part of it, as when the program goes there.
+// Memory below a stack's mapping joins it when the program grows the stack.
 TEST(TargetMemory, StackGrows) {
   const Copy copy;
   const auto stack = [&] {

@@ -73,7 +73,7 @@ TEST(X86Instruction, AnyBytesEndWithinThem) {
   }
 }
 
-// Where objdump says that instructions begin, by address.
+// Addresses of instructions by objdump.
 std::map<std::uint64_t, std::string> objdump(const std::string& program) {
   std::map<std::uint64_t, std::string> found;
   const std::string command = "objdump -d --no-show-raw-insn '" + program + "'";

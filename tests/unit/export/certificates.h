@@ -30,7 +30,7 @@ class Certificates {
     run(absl::StrCat("openssl x509 -req -in ", name, ".csr -CA ca.pem -CAkey ca.key ",
                      "-CAcreateserial -days 2 -extfile ext -out ", name, ".pem"));
   }
-  // Which nobody else has signed.
+  // A self-signed certificate.
   void sign_itself(const std::string& name) {
     run(absl::StrCat("openssl req -x509 ", kKey, " -days 2 -keyout ", name, ".key -out ", name,
                      ".pem -subj /CN=", name));

@@ -8,7 +8,7 @@
 
 namespace memprofd::testing {
 
-// Whether it comes to be so before nobody would wait any longer.
+// Polls until the condition holds; false after the timeout.
 template <typename Condition>
 bool eventually(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);

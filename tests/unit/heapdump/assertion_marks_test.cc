@@ -30,7 +30,7 @@ class AssertionMarks : public testing::Test {
     head_.slot_bytes = sizeof(memprof_slot);
   }
   std::uint64_t block() { return memory_.put_block(252, {0}); }
-  // Of one store, whose weak arrays have these places.
+  // Marks of one store, whose weak arrays have these addresses.
   std::uint64_t marks(const std::vector<std::vector<std::uint64_t>>& arrays) {
     std::vector<std::uint64_t> weak;
     for (std::vector<std::uint64_t> places : arrays) {

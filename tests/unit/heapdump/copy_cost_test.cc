@@ -65,7 +65,7 @@ TEST(CopyCost, OfThisProcessGrowsWithItsMemory) {
   ::munmap(pages, kBytes);
 }
 
-// On a busy machine all of it takes longer, and a woken thread waits.
+// On a busy machine everything takes longer, and a woken thread waits.
 TEST(CopyCost, OthersOnTheProcessorsMakeItLonger) {
   const TempDir dir;
   dir.write("42/smaps_rollup", kRollup);

@@ -52,7 +52,7 @@ class Stack : public ::testing::Test {
                             20, kCode + 3}),        // one of 16
               .return_address = kCode + 1,
               .registers = kBase};
-    // Of caml_start_program: two words, then the link.
+    // Frame of caml_start_program: two words, then the link.
     const std::uint64_t link = put({0, 0, 0, kCode + 4, kBase + 64});
     below_ = put({30, kCode + 5, 0, 0, 0, 0, 0});
     memory_.poke(link + 16, below_);
@@ -134,7 +134,7 @@ TEST_F(Stack, AFrameOfNoBytesEndsIt) {
 
 // A fiber whose OCaml code calls C code that calls OCaml code, and the one that it returns to.
 TEST_F(Stack, EachValueIsInTheFrameOfItsFiber) {
-  // Of the parent: a frame of 16 bytes, then its end.
+  // The parent's frame of 16 bytes, then its end.
   const std::uint64_t parent_stack = put({kCode + 4, 40, kCode + 5, 0, 0, 0, kBase});
   const std::uint64_t parent_end = memory_.end();
   put({0, 0, 0, 0});
@@ -199,7 +199,7 @@ TEST(ModuleBlocks, ASlotIsAFieldOfAModule) {
   EXPECT_FALSE(modules.find(first - 8).has_value());
 }
 
-// What each entry of a runtime holds, in its order.
+// Contents of each entry of a runtime, in order.
 using EntryWords = std::vector<std::uint64_t> (*)(std::uint64_t block, std::uint64_t samples,
                                                   std::uint64_t number);
 
@@ -304,7 +304,7 @@ TEST(FinaliserTables, OfOCaml5AreEachDomains) {
   FakePools heap;
   std::vector<std::uint64_t> info = finalisers(0, 0);
   info[1] = info[3] = 0;
-  info.push_back(0);  // whether the first ones have been looked at
+  info.push_back(0);  // whether the first ones were scanned
   for (const std::uint64_t word : finalisers(0x80000, 1)) info.push_back(word);
   heap.poke_state(heap.abi.local_roots + 16, heap.put(info));
   const std::vector<std::uint64_t> states{FakeHeap::kState, 0x5};

@@ -317,7 +317,7 @@ TEST(EventLogThreads, NothingIsLostUncounted) {
   const auto follow = [&](std::size_t portion) {
     auto reader = EventReader::open(log);
     EventRead first = reader->read(1, milliseconds(0));
-    // Where it began: the writer may have been quicker.
+    // The reader's begin; the writer may have been faster.
     std::uint64_t expected = first.next->next_event - numbers(first).size() - first.dropped;
     for (EventRead read = std::move(first);; read = reader->read(portion, milliseconds(1000))) {
       expected += read.dropped;

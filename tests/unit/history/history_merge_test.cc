@@ -108,7 +108,7 @@ TEST(HistoryMerge, CountsAreTheSameWithAndWithoutDeaths) {
   }
 }
 
-// All that is told of a cell.
+// All fields of a cell.
 std::vector<std::uint64_t> numbers(const WindowCell& cell) {
   std::vector<std::uint64_t> result{
       cell.alloc_class.value(), cell.allocated, cell.promoted, cell.never_followed,

@@ -283,7 +283,7 @@ TEST(HistoryTest, ASmallLimitIsKept) {
     if (second % 7 != 0) continue;  // which windows' widths are no multiples of
     const ProfileSnapshot snapshot = recording.snapshot();
     const RangeCounter counter(snapshot);
-    // Whatever is left is contiguous, and true.
+    // The remaining windows are contiguous and correct.
     const std::uint64_t oldest = snapshot.history.oldest_ns();
     const Counters counters =
         sum(rows_in_range(snapshot, {std::max(oldest, std::uint64_t{1}), 0}, {}));

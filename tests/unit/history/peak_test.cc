@@ -63,7 +63,7 @@ TEST(Peak, ThePeakHasAllItsCountsHoursLater) {
   }
   EXPECT_EQ(sum(later).allocated.samples, 33u);
   EXPECT_EQ(sum(later).promoted.samples, 10u);
-  // Lifetimes are counted between limits of windows, which the answer tells.
+  // Lifetimes are counted between limits of windows, which the answer reports.
   const RangeRows old =
       rows_in_range(recording.snapshot(), {.until_peak = true}, {.min_seconds = 50});
   EXPECT_EQ(old.range.begin_ns, kStart);

@@ -77,7 +77,7 @@ TEST(SnapshotHubTest, ATargetOfTheLatestIsGivenAtTheDeadline) {
   EXPECT_EQ((*result)->time_ns, 1u);
 }
 
-// It may have been added since, which only a publication tells.
+// It may have been added since; only a publication shows that.
 TEST(SnapshotHubTest, ATargetThatTheLatestDoesNotHaveIsWaitedFor) {
   SnapshotHub hub;
   hub.publish({snapshot(1)});

@@ -101,7 +101,7 @@ TEST(LostAllocations, WhereMostAreLostEachCountsForMany) {
   EXPECT_LT(lost.owed(), 16 * LostAllocations::kLeastHorizon);
 }
 
-// What stands for a long hole extends as far as it did.
+// A long gap is compensated over the same length.
 TEST(LostAllocations, AfterOneHoleEachCountsForTwo) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
@@ -128,7 +128,7 @@ TEST(LostAllocations, AnotherRateOwesAsManyWords) {
   EXPECT_EQ(lost.not_made_up(), 1000u);
 }
 
-// A buffer that is told of, one that is not, one whose blocks nobody has seen, one that lost none.
+// One buffer is reported, one is not, one has only unknown blocks, one lost none.
 TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
   LostAllocations lost(MEMPROF_BUFFERS);
   lost.begin_session(0.01);
@@ -140,7 +140,7 @@ TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
   EXPECT_EQ(lost.not_made_up(), 7u + 20 + 20);
 }
 
-// How far a buffer was before a loss says nothing of what was lost.
+// A buffer's position before a loss gives no information about the loss.
 TEST(LostAllocations, WhatWasReachedBeforeALossSaysNothingOfIt) {
   LostAllocations lost(1);
   lost.begin_session(0.01);

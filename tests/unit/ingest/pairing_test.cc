@@ -173,7 +173,7 @@ TEST_F(PairingTest, RecordsBeforeTheLossKeepTheirStacks) {
 TEST_F(PairingTest, LostRecordsTakeTheOlderCapturesWithThem) {
   direct(10, 1);  // record lost
   postponed(11, 2);
-  direct(29, 3);  // not told from one whose record was lost
+  direct(29, 3);  // looks like one whose record was lost
   pairer_.on_records_lost(30);
   EXPECT_EQ(alloc(30), 0u);
   direct(40, 4);
@@ -252,7 +252,7 @@ struct Outcome {
   std::uint64_t wrong = 0;
 };
 
-// OCaml 5: the oldest outstanding block is called back first, whoever allocated it.
+// OCaml 5: the oldest outstanding block gets the first callback, whichever domain allocated it.
 TEST(PairingInOrder, EachRecordTakesTheOldestCapture) {
   DropCounters drops;
   Pairer pairer(PairerLimits{.in_order = true}, drops);

@@ -71,7 +71,7 @@ TEST(GroupTable, TheWordsAreThoseOfTheMessage) {
   EXPECT_EQ(group_row(static_cast<pb::GroupBy>(99)).group_by, GroupBy::kSite);
 }
 
-// They are found by name when they are needed.
+// They are looked up by name on use.
 TEST(GroupTable, FieldsOfNumbersAreThereAndHoldThem) {
   for (const GroupRow& row : group_keys()) {
     if (!row.is_number()) {

@@ -49,7 +49,7 @@ class EventTapTest : public ::testing::Test {
   EventReader reader() { return *EventReader::open(log_); }
   static EventRead read(EventReader& reader) { return reader.read(1 << 20, milliseconds(0)); }
 
-  // A block of C's memory is taken, or given back when there are no bytes.
+  // Allocation of a native block, or a free if there are no bytes.
   void native_block(std::uint64_t id, std::uint64_t bytes, std::uint64_t lost = 0) {
     memprof_c_block block{.id = id, .bytes = bytes, .n_samples = bytes > 0 ? 1u : 0u};
     block.header = {.kind = MEMPROF_EVENT_C_BLOCK, .tid = 9, .time_ns = 1000 + id};
@@ -94,7 +94,7 @@ TEST_F(EventTapTest, ChunksHaveEventsRateAndClasses) {
 }
 
 TEST_F(EventTapTest, EventsOfCsMemoryAreAmongThemInOrder) {
-  native_block(1, 100);  // nobody reads yet
+  native_block(1, 100);  // no reader yet
   EventReader reads = reader();
   tap_.update();
   batch({alloc(1, 5)});
@@ -153,7 +153,7 @@ TEST_F(EventTapTest, LostEventsOfCsMemoryAreToldApart) {
   EXPECT_EQ(seen.lost, EventLosses()) << "not what nobody asked for";
   seen = read(reads);
   EXPECT_EQ(seen.lost, (EventLosses{.native_events = 3}));
-  // What the kernel says by itself is not told twice; the agent gives up blocks, too.
+  // Drops that the kernel reports itself are not reported twice; the agent drops blocks, too.
   pipeline_.drops().set(Drop::kKernelNativeEventLost, 55);
   native_block(4, 100, 55);
   pipeline_.drops().set(Drop::kAgentNativeBlocksFull, 7);

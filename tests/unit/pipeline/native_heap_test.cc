@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of C's memory on their way from the ring to the counts.
+// Native blocks on their way from the ring to the counts.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -80,7 +80,7 @@ TEST_F(NativeHeapTest, ABlockCountsAtItsOwnRateAndForNothingElse) {
 
 TEST_F(NativeHeapTest, ALargeBlockCountsOnceForWhatItsChanceSays) {
   alloc(1, 1 << 20);
-  // It was as good as sure to be sampled.
+  // It was almost certain to be sampled.
   EXPECT_NEAR(1 << 20, snapshot().native_heap().live.bytes(), 1 << 11);
 }
 
@@ -132,7 +132,7 @@ TEST_F(NativeHeapTest, AThreadThatIsLateEndsNoSession) {
   alloc(1, 1000);
   block({.id = 3, .bytes = 1000, .n_samples = 1, .generation = 2});
   alloc(2, 1000);
-  free(3);  // of the session before, as that thread says
+  free(3);  // of the previous session, as that thread reports
   EXPECT_DOUBLE_EQ(kInterval, snapshot().native_heap().live.bytes());
 }
 

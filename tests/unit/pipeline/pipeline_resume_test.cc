@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pipeline that goes on where that of an earlier memprofd has ended.
+// A pipeline that continues that of an earlier memprofd.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -40,7 +40,7 @@ TEST_F(PipelineResumeTest, TotalsGoOnAndNothingIsLive) {
   EXPECT_EQ(after.rows.size(), before_.rows.size());
 }
 
-// What the probes and the budget are judged by is this memprofd's own.
+// Probes and budget are judged only by this memprofd's counts.
 TEST_F(PipelineResumeTest, WhatWasToldBeforeIsNoWorkOfThisOne) {
   EXPECT_EQ(next_.alloc_events(), 0u);
   EXPECT_EQ(next_.captures_seen(), 0u);

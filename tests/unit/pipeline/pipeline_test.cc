@@ -201,7 +201,7 @@ TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   for (const ProfileRow& row : snapshot().rows) EXPECT_EQ(row.counters.live.samples, 2u);
 }
 
-// The last batch before the program falls silent: what the buffer has handed over tells.
+// The last batch before the program becomes idle: the buffer's flushed position shows it.
 TEST_F(PipelineTest, ALossIsSeenThoughNothingFollows) {
   batch(kGeneration, 0, allocs(1, 3));
   pipeline_.on_reached(0, {.records = 3, .sampled = 3});
@@ -230,7 +230,7 @@ TEST_F(PipelineTest, TheFirstBatchOfABufferThatIsLostIsALoss) {
   EXPECT_EQ(lost(), 14u) << "of which nothing has come";
 }
 
-// Nothing is known of what was before an agent that was not at rest.
+// Nothing is known about the time before an agent that was not at rest.
 TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
   Pipeline pipeline;
   pipeline.begin_session(kGeneration, kRate);
@@ -240,7 +240,7 @@ TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
   EXPECT_EQ(pipeline.drops().get(Drop::kFollowLostRecords), 0u);
 }
 
-// All that is live would be as old as a record says it is.
+// All live blocks would be as old as a record claims.
 TEST_F(PipelineTest, ARecordIsNotYoungerThanItsBatch) {
   constexpr std::uint64_t kFuture = 1'000'000'000'000;
   const auto oldest_ns = [&] {
@@ -470,7 +470,7 @@ TEST_F(PipelineTest, SessionWithoutRateTakesNoRecords) {
   EXPECT_EQ(dropped(Drop::kFollowStaleSession), 1u);
 }
 
-// Of 12 records that were lost at the program's end the numbers tell 5 allocations.
+// The numbers show 5 allocations of 12 records lost at the program's end.
 TEST_F(PipelineTest, WhatIsLostAtTheEndIsNotMadeUpForAndSaysSo) {
   batch(kGeneration, 0, allocs(1, 3));
   pipeline_.on_reached(0, {.records = 15, .sampled = 8});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often the interval of a number of blocks has the true number, in simulated streams.
+// Coverage of the interval for the number of blocks, in simulated streams.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -61,7 +61,7 @@ double coverage(int blocks, Alloc alloc) {
   return covered / static_cast<double>(kStreams);
 }
 
-// Log-uniform sizes of so many octaves.
+// Log-uniform sizes over that many octaves.
 auto skewed(int octaves) {
   return [octaves](Stream& stream) {
     const std::uint64_t least = std::uint64_t{1} << stream.random()() % octaves;
@@ -82,7 +82,7 @@ TEST(BlockLimits, OfOneSizeTheyAreAsNarrowAsItsSamples) {
   EXPECT_LT(stream.limits().upper, 1.4 * 20'000);
 }
 
-// Where the table of classes is full sizes are not told: then the blocks may be the smallest.
+// If the table of classes is full, sizes are unknown, and the blocks may be the smallest.
 TEST(BlockLimits, UntoldSizesAreInTheUpperOne) {
   const auto half_untold = [](Stream& stream) { stream.alloc(5, stream.random()() % 2 == 0); };
   EXPECT_GT(coverage(20'000, half_untold), 0.95);

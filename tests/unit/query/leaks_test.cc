@@ -82,7 +82,7 @@ std::vector<double> lifetimes(const Counters& counters) {
   return numbers;
 }
 
-// They are counted for those that are named only.
+// Only named sites are counted.
 TEST_F(LeaksTest, LifetimesAreThoseOfTheSiteInTheRange) {
   const ProfileSnapshot snapshot = recording_.snapshot();
   for (const std::uint64_t end_ns : {recording_.now(), recording_.now() - 100 * kSecond}) {
@@ -102,7 +102,7 @@ TEST_F(LeaksTest, LifetimesAreThoseOfTheSiteInTheRange) {
   }
 }
 
-// All that is live was allocated since the attach: the cache and what stays would have grown.
+// All live blocks were allocated since the attach: the cache and the rest would have grown.
 TEST_F(LeaksTest, SinceTheAttachIsSinceTheProgramHasWarmedUp) {
   const LeakAnswer answer = leaks({});
   EXPECT_NEAR(static_cast<double>(answer.range.begin_ns - kStart), 300e9, 1e9);
@@ -370,7 +370,7 @@ class SpreadLeak : public ::testing::Test {
         {.function = "Shop.serve", .file = "shop.ml", .line = 500},
         {.function = "Shop.main", .file = "shop.ml", .line = 600}};
   }
-  // Each of the sites leaks now and then; Parser turns over.
+  // Each site leaks now and then; Parser turns over.
   void run(int seconds) {
     for (int second = 0; second < seconds; ++second) {
       recording_.alloc(++id_, 1 + static_cast<std::uint32_t>(random_() % kSites));

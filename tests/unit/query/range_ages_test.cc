@@ -40,7 +40,8 @@ class Program {
       recording_.advance(kSecond / kSteps);
     }
   }
-  // Blocks of the session before are not followed any more: the target tells nothing of them.
+  // Blocks of the previous session are no longer followed, so the target reports nothing about
+  // them.
   void set_rate(double rate) {
     recording_.set_rate(rate);
     deaths_ = {};
@@ -87,7 +88,7 @@ TEST(RangeAges, LifetimesInARangeAreThoseOfAllBlocks) {
     EXPECT_NEAR(seconds(curve.quantile(0.5).ns) / p50, 1, 0.12) << range;
     EXPECT_NEAR(seconds(curve.quantile(0.9).ns) / p90, 1, 0.2) << range;
   }
-  // The same at an earlier end, where the live set of then is gone.
+  // The same at an earlier end, whose live set no longer exists.
   for (const std::uint64_t end : {200, 400}) {
     const std::uint64_t end_ns = kStart + end * kSecond;
     const SurvivalCurve whole = curve_of(snapshot, {0, end_ns});
@@ -161,7 +162,7 @@ TEST(RangeAges, FiltersChooseWhoseLifetimesTheyAre) {
   program.run(300);
   const ProfileSnapshot snapshot = recording.snapshot();
   EXPECT_LT(seconds(curve_of(snapshot, {}).quantile(0.5).ns), 0.4);
-  // Without memory: those that have lived for 2 s live for another 42.
+  // Memoryless lifetimes: blocks that have lived for 2 s live for another 42.
   const SurvivalCurve longer = curve_of(snapshot, {}, {.min_seconds = 2});
   EXPECT_NEAR(seconds(longer.quantile(0.5).ns), 2 + 60 * std::log(2), 4);
   const SurvivalCurve fresh =
@@ -175,7 +176,7 @@ TEST(RangeAges, FiltersChooseWhoseLifetimesTheyAre) {
   EXPECT_FALSE(alive.quantile(0.5).ns);
 }
 
-// What the windows told of the oldest sessions is in the totals.
+// Windows of the oldest sessions remain in the totals.
 TEST(RangeAges, WhatWasForgottenCountsWithoutTheOldestWindows) {
   Recording recording;
   Program program(

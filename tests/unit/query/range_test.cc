@@ -14,7 +14,7 @@
 namespace memprofd {
 namespace {
 
-// What is forgotten at a change of the rate was allocated all the same.
+// Blocks forgotten at a rate change were allocated nevertheless.
 TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   Recording recording;
   std::uint64_t id = 0;
@@ -54,7 +54,7 @@ TEST(Range, WhatIsAllocatedInARangeIsWhatItsWindowsSay) {
   EXPECT_NEAR(words({.min_seconds = 8, .fate = Fate::kDead}), 0, 1e-6);
 }
 
-// What is told of samples, words and blocks, row by row.
+// Samples, words and blocks as reported, row by row.
 std::vector<double> counts_of(const RangeRows& rows) {
   std::vector<double> result;
   for (const ProfileRow& row : rows.rows) {

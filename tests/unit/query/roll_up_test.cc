@@ -38,7 +38,7 @@ class GroupsTest : public ::testing::Test {
   GroupResult roll_up(const GroupQuery& query) const {
     return memprofd::roll_up(fake_.profile, query);
   }
-  // Each group by what makes it and its allocated samples.
+  // Each group by its key and its allocated samples.
   Names groups_by(GroupBy by) const {
     Names result;
     for (const Group& group : roll_up({.group_by = by, .order = Measure::kAllocated}).groups) {
@@ -328,7 +328,7 @@ TEST(StateNameTest, Words) {
   EXPECT_EQ(state_name(TargetState::kFailed), "failed");
 }
 
-// 10,000 classes, 30 frames each, of 3,000 addresses.
+// 10,000 classes with 30 frames each, from 3,000 addresses.
 class ManyRows : public ::testing::Test {
  protected:
   ManyRows() {

@@ -146,7 +146,7 @@ class FakeHeap : public FakeMemory {
 
 TEST(CustomOwners, SumsUpByIdentifier) {
   FakeChunks fake(8);
-  fake.point(1, user(3));  // elements of a Bigarray are not looked into
+  fake.point(1, user(3));  // elements of a Bigarray are not scanned
   fake.point(2, user(1));  // what it is shared by leads to them
   fake.point(0, user(4));
   FakeHeap heap;

@@ -55,7 +55,7 @@ TEST(ExtentLayer, UpperLayersHoldAndLowerOnesFillTheGaps) {
                    extent(60, 70, RssClass::kOther)}));
 }
 
-// Whatever layers say, each byte is given once.
+// Each byte is assigned once, whatever the layers claim.
 TEST(ExtentLayer, PiecesAddUpForAnyLayers) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {

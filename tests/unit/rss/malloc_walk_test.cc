@@ -33,7 +33,7 @@ class FakeMalloc {
     memory.poke(kBins + 2080, kHeapBytes);
   }
 
-  // Appends a chunk; whether the one before is in use is told by it.
+  // Appends a chunk, whose flag tells if the previous one is in use.
   std::uint64_t chunk(std::uint64_t bytes, bool in_use) {
     memory.poke(at_ + 8, bytes | (before_in_use_ ? 1 : 0));
     before_in_use_ = in_use;
@@ -86,7 +86,7 @@ TEST(GlibcArenas, TheMainOneIsFoundByItsBins) {
   EXPECT_TRUE(arenas[0].is_main);
 }
 
-// Its heap says that the arena lies in it, but its bins are elsewhere.
+// Its heap claims the arena, but its bins are elsewhere.
 TEST(GlibcArenas, ChunksOfAHeapBeginInIt) {
   constexpr std::uint64_t kHeapAt = kArenaHeapBytes, kData2 = kHeapAt - 0x3000;
   constexpr std::uint64_t kArenas[] = {kData2 + 0x100, kData2 + 0x1100};

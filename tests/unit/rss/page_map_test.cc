@@ -79,7 +79,7 @@ TEST_F(Pages, ThatWereWrittenAreResidentInBothWaysOfAsking) {
   EXPECT_EQ(resident(*pages, &PageMap::scan), expected());
   EXPECT_EQ(expected().size(), kernel_count());
   auto words = resident(*pages, &PageMap::scan_words);
-  // Without root the kernel hides frames, that of the zero page too.
+  // Without root the kernel hides frames, including the zero page's.
   if (::geteuid() != 0 && has_zero_page()) std::erase(words, 20u);
   EXPECT_EQ(words, expected());
 }
@@ -127,7 +127,7 @@ TEST_F(Pages, ThatAreNotResidentAreNotRead) {
   EXPECT_FALSE(reader.read_value(~std::uint64_t{0} - 4, across).ok());
 }
 
-// Who follows a list that goes round in what is at hand ends as well.
+// Following a cyclic list in memory ends as well.
 TEST_F(Pages, AreNotReadWhenThereIsNoTimeAnyMore) {
   const auto pages = PageMap::open(::getpid());
   ASSERT_TRUE(pages.ok()) << pages.status();

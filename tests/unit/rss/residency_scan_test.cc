@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process of our own that has freed blocks of malloc, and nobody has told of it.
+// A process of our own that has freed blocks of malloc without a report.
 #include "daemon/rss/residency_scan.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(ResidencyScan, SharesOfBlocksAreThoseOfTheirPages) {
   char* const begin = static_cast<char*>(memory);
   const StandingChild child([&] { std::memset(begin + kMega, 1, kMega); });
   const std::uint64_t at = address_of(begin);
-  // From the last to the first; the fourth begins with half a page that is there.
+  // From the last to the first; the fourth begins with half a present page.
   const auto found_all =
       look_at(child.pid(), {{.number = 4, .address = at + 2 * kMega - 2048, .bytes = 4096},
                             {.number = 3, .address = at + 2 * kMega, .bytes = kMega},

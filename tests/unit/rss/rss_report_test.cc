@@ -38,7 +38,7 @@ TEST(RssReport, PartsAddUpToTheByteOfAProgramThatStandsStill) {
   EXPECT_EQ(sum, report.counted);
 }
 
-// What a build with sanitizers has instead of glibc's malloc is not told apart.
+// Sanitizer builds replace glibc's malloc, so its parts are not distinguished.
 bool has_glibc(const RssReport& report) { return report.allocator == "glibc"; }
 
 TEST(RssReport, MappedChunksAreInUseAsFarAsTheyAreTouched) {

@@ -71,7 +71,7 @@ TEST_F(RunChildrenTest, ProgramsWithoutARuntimeAreNamed) {
   EXPECT_EQ(children_->not_profiled().begin()->second, 2u);
 }
 
-// The file that the process runs decides, not what the process says.
+// The file that the process runs decides, not the process's own statement.
 TEST_F(RunChildrenTest, WhoIsNoOcamlProgramGetsNoMemory) {
   const UniqueFd fd = connect();
   send(fd, request(MEMPROF_SHARE_STARTED, "/usr/bin/server"));
@@ -110,7 +110,7 @@ TEST_F(RunChildrenTest, GarbageIsCounted) {
   EXPECT_EQ(user_.ends, 0);
 }
 
-// However many names come: some are told, the others counted.
+// With any number of names, some are reported and the others counted.
 TEST_F(RunChildrenTest, NamesAreBounded) {
   constexpr std::uint64_t kNames = 3 * RunChildren::kMostNames;
   for (std::uint64_t i = 0; i < kNames; ++i) {

@@ -24,7 +24,7 @@ class SharedAgentTest : public ::testing::Test {
     pipeline_.begin_session(1, 0.01);
   }
 
-  // The announcement and a batch of so many allocations; the number of the next record.
+  // The announcement and a batch of that many allocations; returns the number of the next record.
   RingRecord batch(std::uint64_t first_seq, int allocations) {
     PackedBatch packed(1000, first_seq);
     for (int i = 0; i < allocations; ++i) packed.alloc(1, 1, 0, {PackedBatch::kBase + 0x100});
@@ -110,7 +110,7 @@ TEST_F(SharedAgentTest, UnfinishedBatchesAreRead) {
   EXPECT_EQ(allocations(), 2u) << "once";
 }
 
-// What a program can write there that no agent writes.
+// Data that a program can write there, but no agent writes.
 TEST_F(SharedAgentTest, DamageEndsTheReading) {
   const auto whole = batch(0, 3);
   const std::vector<std::pair<const char*, std::function<void(testing::SharingAgent&)>>> cases = {
@@ -157,7 +157,7 @@ TEST_F(SharedAgentTest, AnEventOfNoBytesIsPassedOver) {
   EXPECT_EQ(pipeline_.drops().total(), 1u);
 }
 
-// Parts of the agent's data that it says are elsewhere are not read.
+// Parts of the agent's data at claimed other addresses are not read.
 TEST_F(SharedAgentTest, AddressesOutsideAreRefused) {
   agent_.take(1, "a");
   agent_.head().control = 8;

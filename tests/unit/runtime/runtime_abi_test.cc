@@ -108,7 +108,7 @@ AgentCode code53() {
           .alloc_shr = kAllocShr53};
 }
 
-// What a runtime with one more field before the place at `from` would have.
+// Offsets of a runtime with an additional field before the one at `from`.
 std::vector<std::byte> with_a_field_more(std::vector<std::byte> code, int from) {
   for (std::size_t i = 0; i + 4 <= code.size(); ++i) {
     std::uint32_t at = 0;
@@ -120,7 +120,7 @@ std::vector<std::byte> with_a_field_more(std::vector<std::byte> code, int from) 
   return code;
 }
 
-// Each place that the agent uses is checked by itself.
+// Each offset that the agent uses is checked separately.
 TEST(RuntimeAbi, RefusesAFieldMoreInOcaml5) {
   const RuntimeAbi abi = *runtime_abi_for("5.3.0");
   EXPECT_TRUE(verify_agent_abi(abi, code53()).ok()) << verify_agent_abi(abi, code53());

@@ -23,7 +23,7 @@ EdgeLists lists(const Edges& edges) {
   return result;
 }
 
-// By their definition: what is still reached when one node is not there.
+// By definition: nodes still reached without one node.
 std::vector<bool> reached(const Edges& edges, const std::vector<std::uint32_t>& entries,
                           std::uint32_t without) {
   std::vector<bool> seen(edges.size());
@@ -110,7 +110,7 @@ TEST(Dominators, OfRandomGraphsAreThoseOfTheirDefinition) {
   }
 }
 
-// Neither the search nor the compression of ways has a stack of its own depth.
+// Neither the search nor path compression recurses.
 TEST(Dominators, OfALongListInBothDirections) {
   constexpr std::uint32_t kNodes = 1'000'000;
   EdgeLists edges;

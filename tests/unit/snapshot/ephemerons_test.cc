@@ -81,7 +81,7 @@ TEST(Ephemerons, ForcedLazyKeyIsItsValue) {
   EXPECT_TRUE(kept(builder)[data]);
 }
 
-// What is kept, by the definition: data joins until none does.
+// Kept blocks by definition: data joins until none is left to join.
 std::vector<bool> by_definition(const HeapImage& image) {
   const auto is_ephemeron = [&](std::uint32_t block) {
     return std::ranges::any_of(image.weak, [&](const auto& weak) { return weak.block == block; });

@@ -20,7 +20,7 @@ std::vector<std::uint32_t> edges_of(const HeapGraph& graph, std::uint32_t block)
 
 TEST(BlockIndex, NumbersBlocksByAddressAndFindsThem) {
   FakeChunks heap;
-  // As many blocks as make the bits of several words.
+  // Enough blocks for bits in several words.
   std::vector<std::vector<std::uint64_t>> blocks;
   for (std::uint64_t i = 0; i < 300; ++i) blocks.push_back(block(i % 7 + 1, 0));
   heap.put_chunk(joined(blocks));
@@ -61,7 +61,7 @@ TEST(HeapGraph, HasEveryPointerToABlock) {
   heap.memory.poke(chunk + 8, string + 8);
   heap.memory.poke(chunk + 16, last + 8);
   heap.memory.poke(chunk + 24, last + 8 + 16);  // a free block
-  heap.memory.poke(string + 8, chunk + 8);      // bytes, whatever they look like
+  heap.memory.poke(string + 8, chunk + 8);      // bytes that look like a pointer
   heap.memory.poke(last + 8, chunk + 16);       // into the middle of a block
   const auto graph = build_heap_graph(heap.memory, *heap.map());
   ASSERT_TRUE(graph.ok()) << graph.status();

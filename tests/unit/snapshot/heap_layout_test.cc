@@ -60,7 +60,7 @@ TEST(HeapLayout, IsFoundInAStrippedProgram) {
   ASSERT_TRUE(layout.ok()) << layout.status();
   const auto& heap = std::get<ChunkHeap>(layout->heap);
   EXPECT_EQ((*program)->find_symbol("caml_heap_start")->address + 0x1000, heap.first_chunk);
-  // A runtime that says to be another one.
+  // A runtime that claims to be another one.
   const auto other = find_heap_layout(**program, 0, runtime_abi_for("5.3.0").value());
   ASSERT_FALSE(other.ok());
   EXPECT_THAT(std::string(other.status().message()),

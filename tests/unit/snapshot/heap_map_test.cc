@@ -102,7 +102,7 @@ TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
   EXPECT_LT(memory.times, 200);
 }
 
-// More is asked for than is listed, but not much.
+// Requests more than is listed, but not much.
 TEST(HeapMap, WhatLiesBesidePoolsInVainIsSeldomAskedFor) {
   FakePools heap;
   for (int i = 0; i < 200; ++i) {

@@ -60,7 +60,7 @@ TEST(HeapWalk, VisitsBlocksOfAChunkWithTheirFields) {
   EXPECT_EQ(512u - 6, seen[3].words);
 }
 
-// What is in a free slot behind the first of its run says nothing, though it looks like a block.
+// A free slot after the first of its run has no meaning, even if it looks like a block.
 TEST(HeapWalk, PassesOverRunsOfFreeSlots) {
   FakePools heap("5.5.0");
   const std::uint64_t pool = heap.put_pool(3, {block(3, 1, 0),
@@ -139,7 +139,7 @@ TEST(HeapWalk, LongStringsAreNotRead) {
   EXPECT_THAT(seen[1].fields, ElementsAre(1, 4, 7, 10));
 }
 
-// The first fields of a custom block tell what it is: they are there wherever the window ends.
+// The first fields of a custom block identify it; they are read wherever the window ends.
 TEST(HeapWalk, BlocksWithoutValuesComeWithTheirFirstFields) {
   for (std::uint64_t left = 1; left < 6; ++left) {
     FakeChunks heap;
@@ -186,7 +186,7 @@ TEST(HeapWalk, ABlockThatLeavesItsPlaceIsRefused) {
   EXPECT_THAT(refusal(pools.memory, pools.map()), HasSubstr("a block of 5 words"));
 }
 
-// Whatever the memory holds: a walk that ends, or a refusal.
+// With any memory, the walk ends or is refused.
 TEST(HeapWalk, RandomHeapsAreWalkedOrRefused) {
   std::mt19937_64 random(1);
   const int rounds = rounds_of(600, 2'000);

@@ -29,7 +29,7 @@ class RecordLogTest : public testing::Test {
     });
     return records;
   }
-  // How many records end by an offset of the file.
+  // Number of records that end before a file offset.
   static std::size_t whole_before(const Records& records, std::size_t offset) {
     std::size_t end = kHeadBytes, n = 0;
     for (const std::string& record : records) {

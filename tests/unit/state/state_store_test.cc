@@ -29,7 +29,7 @@ class StateStoreTest : public ::testing::Test {
   const std::string directory_ = dir_.path("state");
 };
 
-// One that has run for some seconds.
+// A target that has run for some seconds.
 ProfileSnapshotPtr target(int pid, bool ended = false, int seconds = 5) {
   Recording recording;
   recording.symbolizer = std::make_shared<testing::TableSymbolizer>();

@@ -56,7 +56,7 @@ TEST_F(TargetFileTest, HasEveryMomentThatWasWritten) {
   }
 }
 
-// Each try may fill the disk.
+// Each attempt may fill the disk.
 TEST_F(TargetFileTest, WhatFailsIsTriedLessAndLess) {
   std::vector<int> tried;
   for (int room = 0; room < 48; ++room) {
@@ -87,7 +87,7 @@ TEST_F(TargetFileTest, KnowsWhatItBelongedToAndHowItEnded) {
   EXPECT_EQ(stored->info.container, ended.info.container);
 }
 
-// Before anything is known of it, that it is attached.
+// Before anything else is known, the file records the attach.
 TEST_F(TargetFileTest, InItsFirstSecondItIsAttachedAndHasNoCounts) {
   recording_.alloc(1, 1);
   recording_.advance(kSecond / 4);
@@ -129,7 +129,7 @@ TEST_F(TargetFileTest, HasThePeak) {
   }
 }
 
-// What the program says about itself, as it was up to the last window that had ended.
+// Published values as of the last window that had ended.
 TEST_F(TargetFileTest, HasWhatTheProgramSays) {
   ValueHistory values;
   std::uint64_t line = 0;
@@ -165,7 +165,7 @@ TEST_F(TargetFileTest, HasNames) {
   EXPECT_EQ(stored->symbolizer->locations(99, -1)[0].function, "0x63");
 }
 
-// What is read of a file that was cut, or of which a byte was changed, is a moment that was.
+// A truncated file, or one with a changed byte, reads as an earlier moment.
 TEST_F(TargetFileTest, CutOrChangedItHasAnEarlierMoment) {
   std::map<std::uint64_t, std::uint64_t> events_at;  // by time
   std::size_t first_bytes = 0;
@@ -201,7 +201,7 @@ TEST_F(TargetFileTest, CutOrChangedItHasAnEarlierMoment) {
 
 TEST_F(TargetFileTest, StaysBoundedForHours) {
   std::uint64_t largest = 0;
-  const int seconds = rounds_of(3000, 6000);  // it is written anew each 2,000 or so
+  const int seconds = rounds_of(3000, 6000);  // it is rewritten about every 2,000
   for (int second = 0; second < seconds; ++second) {
     program_.run_second();
     if (second % 4 != 3) continue;

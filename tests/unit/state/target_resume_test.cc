@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target that was read back, and goes on.
+// A target that was read back and continues.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -69,7 +69,7 @@ TEST_F(TargetResumeTest, ThePastStaysWhatItWas) {
   }
 }
 
-// Classes of the past and new ones are told apart: what is counted adds up.
+// Old and new classes are kept apart, and counts add up.
 TEST_F(TargetResumeTest, IdsDoNotClash) {
   const std::uint64_t samples = before_.counters.all_allocated().samples;
   after_->alloc(5'000'000, 77, 2);  // a callstack that was not there before

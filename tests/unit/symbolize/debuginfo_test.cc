@@ -204,7 +204,7 @@ TEST(Debuginfo, UnterminatedNameIsNoLocation) {
   EXPECT_TRUE(read_debuginfo(endless.memory, long_info, LocationFormat::kLine).empty());
 }
 
-// A chain whose every word says "another follows" ends at the cap.
+// A chain whose every word announces another one ends at the cap.
 TEST(Debuginfo, EndlessChainEnds) {
   Data data;
   const std::uint64_t info =

@@ -209,7 +209,7 @@ TEST(SymbolizerTest, WithoutRoomForAddressesFramesAreUnknown) {
   EXPECT_EQ(symbolizer.frame_id(20'000, -1), Symbolizer::kUnknownFrame);
   EXPECT_LE(budget->peak(), 100'000u);
   EXPECT_EQ(symbolizer.asked, 1);
-  // What does not fit into memory is answered all the same.
+  // Answers are complete even if they do not fit into memory.
   std::vector<Symbolizer::FrameRun> scratch;
   const Callstack callstack{.id = CallstackId(5), .entries = std::vector<std::uint64_t>(9000, 1)};
   EXPECT_EQ(symbolizer.frames(callstack, scratch).size(), 9000u);
@@ -290,7 +290,7 @@ TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
   EXPECT_TRUE(found);
 }
 
-// As runtime capture tells of an allocation.
+// As runtime capture reports an allocation.
 TEST_F(FileSymbolizer, LocatesADebuginfo) {
   build("-g");
   const auto file = ElfFile::open(path_, path_);
@@ -309,7 +309,7 @@ TEST_F(FileSymbolizer, LocatesADebuginfo) {
             "0x7fffdeadbeef");
 }
 
-// Without -g calls still have debuginfo, allocations have none.
+// Without -g calls still have debuginfo, but allocations have none.
 TEST_F(FileSymbolizer, WithoutDebuginfoFallsBackToTheSymbol) {
   build("");
   int seen = 0;

@@ -36,7 +36,7 @@ class ReplayTest : public ::testing::Test {
   std::string write(std::span<const std::byte> bytes) {
     return dir_.write("a.ctf", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
-  // Records what the source says, in pieces that flush in between.
+  // Records the source's events in pieces, with flushes in between.
   Replay record(TraceSource& source, RecordingOptions options = {},
                 const std::string& context = "") {
     MemoryOutput output;
@@ -208,7 +208,7 @@ TEST_F(ReplayTest, ExternalMemoryIsCustom) {
   EXPECT_EQ(file->counters.allocated[0][2].samples, 5u);
 }
 
-// Where others have it as external, which is the format's word.
+// Other formats name it external, which is this format's word.
 TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
   TraceSource source(1e-3, 1.0 / 1024);
   for (int i = 0; i < 2000; ++i) {

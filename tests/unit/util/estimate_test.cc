@@ -38,7 +38,7 @@ TEST(EstimateTest, NoResidueAtZeroSamples) {
   EXPECT_EQ(estimate.stderr_bytes(), 0);
 }
 
-// What is left of a sum of floating point when nearly all of it is gone has either sign.
+// The floating-point remainder of a nearly empty sum has either sign.
 TEST(EstimateTest, NoErrorIsBelowZero) {
   for (int n = 1; n <= 100; ++n) {
     const SampleWeight many = weight_of_word(1.0 / (30 + 997 * n));
@@ -146,7 +146,7 @@ struct Blocks {
   double rate;
 };
 
-// How often the limits has the truth, and how often the truth is below it.
+// Coverage of the limits, and how often the truth is below them.
 struct Cover {
   double all = 0;
   double below = 0;

@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-// Whether the page cache has a page of the file.
+// True if the page cache has a page of the file.
 bool has_page(int file, std::uint64_t offset) {
   void* const page =
       ::mmap(nullptr, kCodePageBytes, PROT_READ, MAP_SHARED, file, static_cast<off_t>(offset));

@@ -34,7 +34,7 @@ class RegularFile : public testing::Test {
   TempDir dir_;
 };
 
-// Whether anybody has opened a file since.
+// True if a process has opened a file since.
 class OpenWatch {
  public:
   explicit OpenWatch(const std::string& path) : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
@@ -56,7 +56,7 @@ TEST_F(RegularFile, IsOpened) {
   EXPECT_TRUE(watch.opened());
 }
 
-// To open a device may start something; a FIFO's other end sees it.
+// Opening a device may have effects, and opening a FIFO is visible at its other end.
 TEST_F(RegularFile, NothingElseIsOpenedToSeeWhatItIs) {
   const std::string path = fifo();
   const OpenWatch watch(path);

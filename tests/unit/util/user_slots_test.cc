@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class UserSlotsTest : public ::testing::Test {
  protected:
-  // How many he gets until one is refused.
+  // Number of slots that the user gets until one is refused.
   std::size_t take_all(UserSlots& slots, const std::string& user) {
     for (std::size_t n = 0;; ++n) {
       auto slot = slots.take(user);

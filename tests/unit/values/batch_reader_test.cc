@@ -21,7 +21,7 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kBase = 0x10000;
 constexpr std::uint64_t integer(std::uint64_t n) { return n << 1 | 1; }
 
-// Of seven bytes, in one word.
+// A value of seven bytes, in one word.
 std::uint64_t text_word(const char (&text)[8]) {
   std::uint64_t word = 0;
   std::memcpy(&word, text, sizeof word);
@@ -81,7 +81,7 @@ class BatchReaderTest : public ::testing::Test {
   FunctionNames names_ = [](std::uint64_t) { return ""; };
 };
 
-// What is known of it: the page of the slot, and that of the number.
+// Known pages: that of the slot, and that of the number.
 TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
@@ -116,7 +116,7 @@ TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
 
   bool is_first = true;
   memory_.after_read = [&](std::uint64_t page, int) {
-    if (page != 2 || !std::exchange(is_first, false)) return;  // between the looks
+    if (page != 2 || !std::exchange(is_first, false)) return;  // between the reads
     memory_.poke(held, integer(9));
     memory_.poke(clock, std::uint64_t{8});
   };
@@ -145,7 +145,7 @@ TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
   memory_.poke(slots + 8, held);
   memory_.poke(held, before);
   memory_.after_read = [&](std::uint64_t page, int times) {
-    if (page != 1 || times != 2) return;  // at the second look
+    if (page != 1 || times != 2) return;  // at the second read
     memory_.poke(later, text_word("after  "));
     memory_.poke(held, later);
   };
@@ -157,7 +157,7 @@ TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
   EXPECT_TRUE(read_values[1].differs);
 }
 
-// Of one that is read by itself the pointer is read first.
+// For a value that is read alone, the pointer is read first.
 TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
@@ -177,7 +177,7 @@ TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
   EXPECT_FALSE(read_values[0].differs) << "each of the two was its value";
 }
 
-// What has not come is not what is not there.
+// Missing data is not the same as missing values.
 TEST_F(BatchReaderTest, TellsThatMemoryDoesNotAnswer) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
@@ -212,7 +212,7 @@ TEST_F(BatchReaderTest, ReadsManyPagesInFewSteps) {
   EXPECT_EQ(memory_.reads, 2 * (kValues + 1));
 }
 
-// What leads on and on is read page by page at last, and is there all the same.
+// A long chain is read page by page at last, and completely.
 TEST_F(BatchReaderTest, ReadsWhatIsDeep) {
   std::vector<std::uint64_t> slots = {memory_.put<std::uint64_t>(0), memory_.put<std::uint64_t>(0)};
   std::uint64_t list = integer(0);
@@ -231,7 +231,7 @@ TEST_F(BatchReaderTest, ReadsWhatIsDeep) {
 // A value whose words are as they were is known, and need not be read again.
 class KnownValuesTest : public BatchReaderTest {
  protected:
-  // Which are changed, and are read then.
+  // Values that change are then read.
   std::vector<bool> look(const std::vector<std::uint64_t>& addresses) {
     next_page();
     std::vector<ValueSlot> slots;
@@ -298,7 +298,7 @@ TEST_F(KnownValuesTest, TheColorOfABlockIsNoneOfItsValue) {
   EXPECT_EQ(look({slot}), Changed{true}) << "its tag";
 }
 
-// What could not be read is known as such, until it can.
+// Unreadable values are known as such until they can be read.
 TEST_F(KnownValuesTest, SeesWhatHasComeSince) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
@@ -309,7 +309,7 @@ TEST_F(KnownValuesTest, SeesWhatHasComeSince) {
   EXPECT_EQ(look({slot}), Changed{true});
 }
 
-// Of a page with one value no more is read than that.
+// A page with one value is read no further than that value.
 TEST_F(KnownValuesTest, ReadsWhatWordsAreKnown) {
   constexpr std::size_t kValues = 10;
   std::vector<std::uint64_t> slots;
@@ -324,7 +324,7 @@ TEST_F(KnownValuesTest, ReadsWhatWordsAreKnown) {
   EXPECT_EQ(bytes_, kValues * (8 + 16)) << "a header and a field each";
 }
 
-// What crosses the end of a page is two pieces, which are compared as one.
+// Data across a page boundary is two pieces, which are compared as one.
 TEST_F(KnownValuesTest, KnowsWhatIsOnTwoPages) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   while (memory_.end() % kPage != kPage - 16) memory_.put<std::uint64_t>(0);
@@ -358,7 +358,7 @@ TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
   EXPECT_EQ(std::count(touched.begin(), touched.end(), 3u), 0);
 }
 
-// Of what is made of more words than are written down nothing is known.
+// Values with more words than are recorded are unknown.
 TEST_F(KnownValuesTest, WhatIsLargeIsReadAgain) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   std::uint64_t list = integer(0);

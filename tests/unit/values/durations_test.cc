@@ -28,7 +28,7 @@ TEST(Durations, BucketsFollowOneAnother) {
             MEMPROF_VALUES_BUCKETS - 1);
 }
 
-// Half a nanosecond a tick.
+// Half a nanosecond per tick.
 Durations durations_of(const std::vector<std::uint64_t>& ticks) {
   memprof_timer_histogram histogram{};
   for (const std::uint64_t one : ticks) {
@@ -77,7 +77,7 @@ TEST(Durations, NoQuantileIsAboveTheLongest) {
   EXPECT_EQ(Durations().longest_seconds(), 0);
 }
 
-// Of every duration, whatever limit: on the right side unless it is an eighth off at most.
+// For any duration and limit: on the right side unless it is within an eighth.
 TEST(Durations, LimitsAreAnEighthOffAtMost) {
   for (double limit = 1e-6; limit < 100; limit *= 2.5) {
     for (double off = 0.5; off < 2; off += 0.01) {
@@ -147,7 +147,7 @@ TEST_F(TimerHistograms, OfAnOlderLibraryThereAreNone) {
   EXPECT_FALSE(read_publication(registry_, kRegistryAddress, kRegistryNow).ok());
 }
 
-// They would be memory of the program that it has never used.
+// They would be memory that the program has never used.
 TEST_F(TimerHistograms, WhatIsNotWrittenIsNotRead) {
   FakeRegistry other;
   other.add(MEMPROF_SLOT_TIMER, "a").cell = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry of a program that says something about itself, in memory of the test's own.
+// Registry of a program with published values, in the test's own memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class FakeRegistry : public WritableMemory {
   std::function<void()> after_read, after_write;
 
  private:
-  // What is the watcher's alone.
+  // Fields that only the watcher writes.
   static void check_write(std::uint64_t offset, std::size_t bytes) {
     if (offset < sizeof(memprof_values_head)) {
       EXPECT_TRUE(offset == offsetof(memprof_values_head, observed_until_ns) ||

@@ -49,7 +49,7 @@ TEST(Publication, TimersCountWhatRuns) {
   registry.it->lanes[0].timers[0] = {
       .starts = 3, .stops = 2, .sum_ticks = 500 - std::uint64_t{9'000}, .max_ticks = 400};
   registry.it->lanes[1].timers[0] = {.starts = 1, .stops = 1, .sum_ticks = 100, .max_ticks = 50};
-  // It has begun after the look at the clock.
+  // It began after the read of the clock.
   registry.it->lanes[0].timers[1] = {.starts = 1, .sum_ticks = 0 - std::uint64_t{10'001}};
   const Publication report = registry.report();
   ASSERT_EQ(report.all.size(), 2u);
@@ -63,7 +63,7 @@ TEST(Publication, TimersCountWhatRuns) {
   EXPECT_DOUBLE_EQ(registry.report().all[0].max_seconds, 400e-9);
 }
 
-// Of who asks for it; where a domain has not counted it is not told.
+// Values of the requested program; domains that have not counted are omitted.
 TEST(Publication, TellsWhatIsEachDomains) {
   Registry registry;
   registry.add(MEMPROF_SLOT_POINT, "requests");
@@ -229,7 +229,7 @@ TEST(Publication, RefusesWhatIsNoRegistry) {
   }
 }
 
-// Whatever a program writes there, reading ends, stays within it, and is not endless.
+// With any contents, reading ends and stays within the registry.
 TEST(Publication, IsTotal) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 20; ++round) {

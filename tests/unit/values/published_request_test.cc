@@ -25,7 +25,7 @@ class ReportRequestTest : public ::testing::Test {
     registry_.it->head.requests_used = 2;
   }
   memprof_request& record() { return registry_.it->requests[1]; }
-  // Once it has been asked.
+  // Waits until it has been asked.
   void answers(const std::string& text, memprof_request_state state = MEMPROF_REQUEST_ANSWERED) {
     registry_.after_read = [this, text, state] {
       const bool is_asked = record().asked != 0 && record().answered != record().asked;
@@ -95,7 +95,7 @@ TEST_F(ReportRequestTest, WhatHasBegunIsNotTakenBack) {
   EXPECT_EQ(ask("", kSoon).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// It comes between the last look and the 0 in its place.
+// It arrives between the last read and the 0 in its place.
 TEST_F(ReportRequestTest, AnAnswerAtTheLastMomentCounts) {
   registry_.after_write = [this] {
     if (record().asked != 0) begun_ = record().asked;

@@ -38,7 +38,7 @@ class ValueReaderTest : public ::testing::Test {
     for (int i = cells; i > 0; --i) tail = block(0, {integer(i), tail});
     return tail;
   }
-  // Of so many bindings, all in the first buckets.
+  // A table of that many bindings, all in the first buckets.
   std::uint64_t table(std::uint64_t size, std::uint64_t bindings, std::uint64_t buckets) {
     std::vector<std::uint64_t> chains(buckets, kNil);
     for (std::uint64_t i = 0; i < bindings; ++i) {
@@ -165,7 +165,7 @@ TEST_F(ValueReaderTest, WhatIsNoBlockIsSaid) {
   }
 }
 
-// Whatever the memory holds, an answer comes, and it is small.
+// With any memory there is a small answer.
 TEST_F(ValueReaderTest, TotalOnGarbage) {
   std::mt19937_64 random(7);
   std::set<ValueKind> seen;

@@ -44,7 +44,7 @@ std::shared_ptr<ValueProgram> program_of(std::shared_ptr<TargetMemory> memory) {
   return std::make_shared<ValueProgram>(target, nullptr);
 }
 
-// Whatever has the pid later.
+// Even if another process gets the pid later.
 TEST_F(ValueWatchTest, IsOfOneProgram) {
   const std::shared_ptr<TargetMemory> memory = TargetMemory::open(::getpid()).value();
   const auto program = program_of(memory);
@@ -76,7 +76,7 @@ TEST_F(ValueWatchTest, TellsWhatHasChanged) {
   EXPECT_EQ(changed(), Names{"c"});
 }
 
-// What a timer says changes by itself as long as it runs.
+// A running timer changes by itself.
 TEST_F(ValueWatchTest, TellsOfATimerWhileItRuns) {
   report_.all.resize(1);
   report_.all[0] = {.kind = PublishedValue::Kind::kTimer, .name = "t", .starts = 1};

@@ -18,7 +18,7 @@ struct Program {
   bool bites = true;
   bool kernel_may = true;
 
-  // Windows until a change, at most so many; answers how many there were.
+  // Returns the number of windows until a change, up to a limit.
   int run(CaptureChoice& choice, int windows) const {
     for (int n = 1; n <= windows; ++n) {
       const memprof_capture_by by = kernel_may ? choice.wanted() : kRuntime;
@@ -119,7 +119,7 @@ TEST(CaptureChoice, ATrialWithoutSamplesEnds) {
   EXPECT_FALSE(choice.trying());
 }
 
-// As many targets of the program have the kernel's capture as may.
+// The program already has the maximum of targets with kernel capture.
 TEST(CaptureChoice, AKernelThatDoesNotCaptureIsNotWaitedFor) {
   CaptureChoice choice(kTrapNs);
   const Program program{.kernel_may = false};

@@ -18,7 +18,7 @@ using Change = OverheadBudget::Change;
 constexpr double kShare = 0.01;
 constexpr double kTrapNs = 1000;
 
-// What a simulated program does in a second.
+// Work of a simulated program in one second.
 struct Load {
   double words = 0;
   double frames = 10;
@@ -39,7 +39,7 @@ struct Outcome {
   }
 };
 
-// By the runtime's capture: samples by chance, all costs as the model has them.
+// Runtime capture: random samples, and costs as in the model.
 class Simulation {
  public:
   explicit Simulation(double ceiling, double share = kShare)
@@ -155,7 +155,7 @@ TEST(OverheadBudget, ReachesTheCeilingOfAProgramThatAllocatesLittle) {
   EXPECT_LE(run.changes, 3);
 }
 
-// Whatever the first raise has led to.
+// Whatever resulted from the first raise.
 TEST(OverheadBudget, ReachesACeilingThatIsNotFarAboveTheRate) {
   for (double words = 1e4; words < 1e6; words *= 1.2) {
     Simulation simulation(1e-2);
@@ -217,7 +217,7 @@ TEST(OverheadBudget, LeavesAnIdleProgramAlone) {
   EXPECT_EQ(simulation.budget.rate(), begun_with);
 }
 
-// What batches of few samples cost it would be 3 % of its CPU, and is 0.003 % of a processor.
+// Its small batches would cost 3 % of its CPU, but only 0.003 % of a processor.
 TEST(OverheadBudget, AnIdleProgramIsNeverOverBudgetByFixedCosts) {
   OverheadBudget budget(kShare, 1e-4, MEMPROF_CAPTURE_BY_RUNTIME, kTrapNs);
   for (int window = 0; window < 100; ++window) {

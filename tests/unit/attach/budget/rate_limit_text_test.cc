@@ -11,7 +11,7 @@ constexpr double kTrapNs = 1000;
 constexpr memprof_capture_by kKernel = MEMPROF_CAPTURE_BY_KERNEL,
                              kRuntime = MEMPROF_CAPTURE_BY_RUNTIME;
 
-// Windows of a busy program with so many samples, each of which costs 10.8 us.
+// Windows of a busy program with that many samples, each of which costs 10.8 us.
 void judge(OverheadBudget& budget, std::uint64_t samples, int windows = 2) {
   for (int window = 0; window < windows; ++window) {
     budget.judge({.seconds = 1,
@@ -58,7 +58,7 @@ TEST(RateLimitText, ProposesNoBudgetThatNobodyWouldGive) {
             "memprofd --capture runtime");
 }
 
-// What was measured at another rate says nothing of this one.
+// Measurements at another rate do not apply to this one.
 TEST(RateLimitText, SaysThatNothingIsKnownAfterAChange) {
   OverheadBudget budget(0.01, 1e-2, kKernel, kTrapNs);
   judge(budget, 100'000);

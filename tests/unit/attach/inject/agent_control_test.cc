@@ -189,7 +189,7 @@ TEST_F(AgentControlTest, ATailFlushedMeanwhileIsNotTaken) {
   block_.buffers_used = 1;
   buffers_[0].first_seq = 100;
   buffers_[0].count = 2;
-  // After its head was read: the batch went out and its place was used again.
+  // After the head was read, the batch was flushed and its place reused.
   memory_.on_read = [&](int read) {
     if (read != 5) return;
     buffers_[0].count = 0;

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As the borrowed thread creates it, in this process.
+// Creates it in this process as the borrowed thread does.
 UniqueFd agent_memfd(unsigned flags = MFD_ALLOW_SEALING) {
   return UniqueFd(::memfd_create(std::string(kAgentMemfdName).c_str(), MFD_CLOEXEC | flags));
 }
@@ -49,7 +49,7 @@ TEST(AgentMemfd, IsTheAgentAndCannotBeChanged) {
 
 class NotAFreshMemfd : public ::testing::Test {
  protected:
-  // Whatever a program may hold under the number that it says to be that of the copy.
+  // The program may hold any file under the number that it reports for the copy.
   void refused(int fd, const std::string& why) {
     ASSERT_GE(fd, 0) << strerror(errno);
     const UniqueFd owner(fd);

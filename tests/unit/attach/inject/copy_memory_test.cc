@@ -12,7 +12,7 @@
 namespace memprofd {
 namespace {
 
-// It has its own memory only once it runs its program.
+// The child has its own memory only after its exec.
 class Sleep : public Child {
  public:
   Sleep() : Child({"sleep", "1000"}) {
@@ -26,7 +26,7 @@ class Sleep : public Child {
   }
 };
 
-// Whether a file is mapped there or not; what is there is the same by each way.
+// With or without a mapped file, each way reads the same.
 TEST(CopyMemory, IsReadAndViewed) {
   const Sleep child;
   const auto memory = CopyMemory::open(child.pid()).value();

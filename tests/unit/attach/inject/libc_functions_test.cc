@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As debuggers find it.
+// Found like a debugger finds it.
 std::uint64_t loaded_list_of_this_process() {
   for (const ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry)
     if (entry->d_tag == DT_DEBUG) return entry->d_un.d_ptr;

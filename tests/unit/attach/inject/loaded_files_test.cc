@@ -88,7 +88,7 @@ TEST(LoadedFiles, TheLastEntry) {
   EXPECT_EQ(bias_after(files.memory(), files.last(), "b"), std::nullopt);
 }
 
-// However many files there are, the process stands still for few reads.
+// The process is stopped for few reads, however many files there are.
 TEST(LoadedFiles, InTheirOrder) {
   Files files;
   files.add(0x7000, "");

@@ -32,7 +32,7 @@ class OtherProcessor : public ::testing::Test {
                     "0 0 0 0 0 0 17 " +
                     std::to_string(processor) + " 0 0\n");
   }
-  // Where a thread may run that keeps off.
+  // Processors on which a thread that avoids others may run.
   std::vector<int> kept() const {
     std::vector<int> kept;
     std::thread([&] {

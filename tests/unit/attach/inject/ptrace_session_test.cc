@@ -81,7 +81,7 @@ TEST(PtraceSession, TellsWhoSentASignalAndPassesOthersOn) {
   ASSERT_TRUE(foreign);
   EXPECT_EQ(foreign->code, SI_USER);
   ASSERT_EQ(session.resume(0), absl::OkStatus());
-  // Its handler runs, or the child would never raise its own.
+  // Its handler runs; otherwise the child would never raise its own signal.
   while (!session.gone()) {
     ASSERT_EQ(::kill(child.pid(), SIGUSR1), 0);
     if (const auto own = session.wait_signal(is_urgent, milliseconds(20))) {
@@ -141,7 +141,7 @@ TEST(PtraceSession, StopsBehindASystemCall) {
             absl::StatusCode::kDeadlineExceeded);
 }
 
-// Until the thread of that process sleeps in a system call.
+// Waits until the thread of that process sleeps in a system call.
 std::function<bool()> sleeps(pid_t pid) {
   return [pid] {
     const auto call = ProcFs().sleeping_call(pid, pid);
@@ -161,7 +161,7 @@ void interrupt_once(PtraceSession& session, pid_t pid) {
   ASSERT_EQ(session.interrupt(false, kLong), absl::OkStatus());
   const auto state = session.state();
   ASSERT_TRUE(state.ok()) << state.status();
-  // As after a call: the way out of the system call once more, then what it was about.
+  // As after a call: the exit of the system call again, then the event.
   user_regs_struct anew = state->regs;
   anew.rip -= 2;
   anew.rax = anew.orig_rax;
@@ -210,7 +210,7 @@ TEST(PtraceSession, ASignalFindsTheWaitAsItWas) {
     ASSERT_EQ(session.seize(pid), absl::OkStatus());
     interrupt_once(session, pid);
     ASSERT_EQ(::kill(pid, SIGUSR1), 0);
-    // It is passed on, and the next wait begins.
+    // The signal is passed on, and the next wait begins.
     const auto has_signal = [&] {
       const auto status = ProcFs().status(pid);
       return status.ok() && status->state == 't';

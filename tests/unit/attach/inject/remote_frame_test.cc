@@ -81,7 +81,7 @@ TEST(RemoteFrame, WithoutASecondCallTheFirstReturnsToTheProgram) {
   EXPECT_EQ(frame.base, frame.frame2);
 }
 
-// What of the saved state rt_sigreturn is told to take back.
+// The part of the saved state that rt_sigreturn has to restore.
 struct Marks {
   std::uint32_t magic1, extended_size;
   std::uint64_t features;
@@ -184,7 +184,7 @@ TEST(RemoteFrame, CallsTwiceAndResumesWithoutATracer) {
     ASSERT_EQ(ptrace(PTRACE_POKEDATA, child, frame.base + at, piece), 0);
   }
   ASSERT_EQ(ptrace(PTRACE_SETREGS, child, nullptr, &frame.regs), 0);
-  // From here on nobody watches, as if the tracer had died.
+  // From here on no tracer is present, as if it had died.
   ASSERT_EQ(ptrace(PTRACE_DETACH, child, nullptr, nullptr), 0);
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);

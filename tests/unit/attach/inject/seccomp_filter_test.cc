@@ -36,7 +36,7 @@ constexpr FilteredCall kMmap{SYS_mmap, "mmap", {}};
 constexpr FilteredCall kClone{SYS_clone, "clone", 0x2400};
 constexpr FilteredCall kAnyClone{SYS_clone, "clone", {}};
 
-// As container runtimes have it: by architecture, number, and the flags of clone.
+// Like a container runtime's filter: by architecture, number, and the flags of clone.
 SeccompFilter like_a_containers() {
   return {load(offsetof(seccomp_data, arch)),
           when(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
@@ -139,14 +139,14 @@ SeccompFilter random_filter(std::mt19937& random) {
   return filter;
 }
 
-// Which of the calls the kernel lets through, a bit each; nothing: it takes no such filter.
+// One bit for each call that the kernel allows; nullopt: it rejects the filter.
 std::optional<unsigned> passed_by_kernel(const SeccompFilter& filter) {
   const pid_t child = ::fork();
   if (child == 0) {
     const sock_fprog program{static_cast<unsigned short>(filter.size()),
                              const_cast<sock_filter*>(filter.data())};
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) ::_exit(0);
-    // Those that pass, in two halves: an exit status has 8 bits.
+    // The allowed calls in two halves, because an exit status has 8 bits.
     if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) ::_exit(0);
     unsigned passed = 0;
     for (unsigned i = 0; i < 7; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kState = 0x10000, kPending = 0x20000;
 
-// A program that runs on while it is looked at: what it does comes after a read of a word.
+// A program that runs while it is read: it acts after the read of a word.
 class RunningProgram : public WritableMemory {
  public:
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
@@ -23,7 +23,7 @@ class RunningProgram : public WritableMemory {
     std::memcpy(&words[address], bytes.data(), bytes.size());
     return absl::OkStatus();
   }
-  // As Gc.set does with another size of the minor heap.
+  // As Gc.set does for a minor heap of another size.
   void move() const {
     words[kState + abi.young_ptr] = 0x7f0000200000;
     words[kState + abi.young_alloc_end] = 0x7f0000300000;

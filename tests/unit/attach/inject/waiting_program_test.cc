@@ -40,7 +40,7 @@ TEST(InterruptedCall, GoesOnAsTheKernelHadIt) {
   EXPECT_EQ(call.resumed().rax, static_cast<std::uint64_t>(-516));
   EXPECT_EQ(call.resumed().rip, 0x1002u);
   EXPECT_EQ(call.resumed().r10, 77u);
-  // Who says EINTR itself has to see it.
+  // A program that returns EINTR itself must see it.
   const InterruptedCall other(stopped_in(SYS_rt_sigtimedwait, -EINTR), std::nullopt);
   EXPECT_EQ(other.resumed().rax, static_cast<std::uint64_t>(-EINTR));
 }
@@ -57,7 +57,7 @@ TEST(InterruptedCall, EpollGoesOnWithTheTimeThatIsLeft) {
   EXPECT_GT(timed.resumed().r10, 3'000'000u);
 }
 
-// The kernel itself would say EINTR.
+// The kernel itself would return EINTR.
 TEST(InterruptedCall, EpollWaitsOn) {
   const pid_t pid = ::fork();
   if (pid == 0) {

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// As libbpf prints it.
+// A message in libbpf's format.
 std::string message(const std::string& log) {
   return "libbpf: prog 'capture': -- BEGIN PROG LOAD LOG --\n" + log + "-- END PROG LOAD LOG --\n";
 }

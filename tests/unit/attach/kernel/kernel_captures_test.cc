@@ -22,7 +22,7 @@ TEST(KernelCaptures, AreBoundedForEachProgram) {
   EXPECT_EQ(take_all(kOther).size(), kMaxKernelCaptures);
 }
 
-// Each container has a mount of its own of the image that they have in common.
+// Each container mounts the shared image separately.
 TEST(KernelCaptures, AreBoundedForAllMountsOfAFile) {
   const auto taken = take_all(kProgram);
   const FileId elsewhere{kProgram.device + 1, kProgram.inode};

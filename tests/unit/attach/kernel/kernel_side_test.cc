@@ -11,7 +11,7 @@
 namespace memprofd {
 namespace {
 
-// What the walk finds.
+// Results of the walk.
 std::uint64_t find(const std::vector<std::uint64_t>& table, std::uint32_t bits,
                    std::uint64_t address) {
   for (std::uint32_t i = 0; i < MEMPROF_MAX_PROBES; ++i) {

@@ -10,7 +10,7 @@
 namespace memprofd {
 namespace {
 
-// Is closed once the kernel is.
+// Closed once the kernel has closed it.
 class SlowLink {
  public:
   SlowLink() = default;
@@ -55,7 +55,7 @@ class ProbeRemovalTest : public ::testing::Test {
   ProbeRemoval removal_;
 };
 
-// Who leaves them is the control thread, which must not wait for one of them.
+// The control thread removes them, and must not wait for any.
 TEST_F(ProbeRemovalTest, NotTooManyAreLeft) {
   for (std::size_t i = 0; i < kMostLeftRemovals; ++i) add();
   ASSERT_TRUE(removal_.leave());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a heap file a question in SQL reads and decodes.
+// Counts how much of a heap file an SQL question reads and decodes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ TopViewState targets() {
   return view_state;
 }
 
-// Answers when it is let go or interrupted.
+// Answers when it is released or interrupted.
 class SlowQuestions : public FakeQuestions {
  public:
   absl::StatusOr<pb::ListTargetsResponse> list_targets() override {

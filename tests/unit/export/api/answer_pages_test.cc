@@ -202,7 +202,7 @@ TEST_F(PagesTest, WhoWantsAllWalksThem) {
   EXPECT_EQ(ctl::all_diffs(questions, diff)->diffs_size(), kSites + 4);
 }
 
-// Forgets each answer after its first page, as often as is said.
+// Forgets each answer after its first page, as often as requested.
 class Forgetful : public FakeQuestions {
  public:
   Forgetful(std::vector<ProfileSnapshotPtr> targets, int times)

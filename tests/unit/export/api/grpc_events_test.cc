@@ -45,7 +45,7 @@ class GrpcEventsTest : public ::testing::Test {
     request.set_pid(pid);
     return request;
   }
-  // How a call ends that is refused.
+  // Status of a refused call.
   grpc::Status refusal(const pb::StreamEventsRequest& request) {
     grpc::ClientContext context;
     const auto stream = stub_->StreamEvents(&context, request);
@@ -53,7 +53,7 @@ class GrpcEventsTest : public ::testing::Test {
     EXPECT_FALSE(stream->Read(&message));
     return stream->Finish();
   }
-  // Whether the log's last reader goes within a second.
+  // Returns true if the log's last reader leaves within a second.
   bool reader_goes() {
     const auto deadline = steady_clock::now() + std::chrono::seconds(1);
     while (!log_->stop()) {

@@ -71,7 +71,7 @@ class TraceServiceTest : public ::testing::Test {
   TraceSource source_;
 };
 
-// Of the target, whoever has its pid.
+// Of the target, even if its pid is reused.
 TEST_F(TraceServiceTest, IsForTheOwnerOfTheProgram) {
   constexpr ProcessUser kUser{1000, 1000}, kOther{1001, 1000};
   TraceService traces(service_, {.directory = dir_.path()});
@@ -239,7 +239,7 @@ TEST_F(TraceServiceTest, CountsWhatItWasTooSlowFor) {
   EXPECT_TRUE(replay->summary.complete()) << "what was dropped is no damage";
 }
 
-// With what happens until then, by a number that only its caller has.
+// Includes events until then, with a number that only its caller has.
 TEST_F(TraceServiceTest, ARecordingThatIsEndedHasWhatCameLast) {
   TraceService traces(service_, {});
   std::string file;
@@ -330,7 +330,7 @@ TEST_F(TraceServiceTest, DoesNotWriteOverFilesOrThroughLinks) {
   EXPECT_TRUE(check_trace_directory(dir_.path()).ok());
 }
 
-// Whoever has written what is there; other files do not count.
+// Any writer's files count; other files do not.
 TEST_F(TraceServiceTest, AFullDirectoryTakesNoMore) {
   dir_.write("old.ctf", std::string(3000, 'x'));
   dir_.write("other", std::string(9000, 'x'));

@@ -22,7 +22,7 @@ absl::Status opened(double period, std::uint32_t graph_nodes = 0) {
   return ValuesStream::open(service, request, 4242).status();
 }
 
-// Lines are for the owner of the target that answers, whoever has its pid now.
+// Lines go to the owner of the target that answers, not of its present pid.
 TEST(ValuesService, TellsLinesToTheOwner) {
   constexpr ProcessUser kUser{1000, 1000};
   auto ended = testing::fixed_target(4242);

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 constexpr std::string_view kOpen = "<script type=\"application/json\" id=\"data\">";
 constexpr std::string_view kClose = "</script>";
 
-// What a browser takes for the contents of the data element.
+// Contents of the data element as a browser reads it.
 std::string data_element(std::string_view page) {
   const std::size_t open = page.find(kOpen);
   if (open == page.npos) return "no data element";

@@ -151,7 +151,7 @@ TEST(FlameJsonTest, MedianLifetimeWhereBlocksDied) {
   EXPECT_EQ(lifetimes.size(), tree.data["parent"].size());
 }
 
-// How long it has lived is known of what does not die.
+// Live blocks have known ages.
 TEST(FlameJsonTest, LongerThanWhereTheMedianIsNotReached) {
   ProfileModel model = example();
   for (ProfileRow& row : model.profile.rows) {

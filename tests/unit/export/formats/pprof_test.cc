@@ -423,7 +423,7 @@ class GoPprofTest : public ::testing::Test {
                     PprofKind kind = PprofKind::kHeap) {
     return dir_.write(name, pprof_profile(profiles, kind));
   }
-  // What `go tool pprof ARGUMENTS` prints, spaces in a row as one.
+  // Output of `go tool pprof ARGUMENTS`, with repeated spaces merged.
   static std::string pprof(const std::string& arguments) {
     std::FILE* pipe = popen(("go tool pprof " + arguments + " 2>&1").c_str(), "r");
     if (pipe == nullptr) return "no shell";

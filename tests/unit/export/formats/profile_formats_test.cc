@@ -30,7 +30,7 @@ TEST(ProfileFormats, ReportsListThoseForPeople) {
               ElementsAre("table", "json", "pprof", "collapsed", "speedscope", "html"));
 }
 
-// Such a report was a table, without a word.
+// Such a report was once a table, without a warning.
 TEST(ProfileFormats, AReportInNoFormatIsRefused) {
   const absl::Status status = ctl::report_format("svg").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

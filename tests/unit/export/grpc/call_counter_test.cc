@@ -38,7 +38,7 @@ class CallCounterTest : public CountedServer {
     stub_ = pb::Profiler::NewStub(channel_);
   }
 
-  // Once so many have ended: a client may have its answer before that is counted.
+  // Waits until that many have ended, because a client may get its answer before that is counted.
   RequestCounts::Counts counts_of(const RequestCounts::Kind& kind, std::uint64_t ended) {
     for (int i = 0; i < 10'000; ++i) {
       const auto all = stats_->grpc.all();
@@ -93,7 +93,7 @@ TEST_F(CallCounterTest, CallsByMethodAndCode) {
   EXPECT_GT(counts.durations.sum_seconds, 0);
 }
 
-// It is under way until its client has gone.
+// The call is active until its client has left.
 TEST_F(CallCounterTest, AStreamIsCountedAtItsEnd) {
   const auto watching = kind("server_stream", "memprof.v1.Profiler", "WatchSites");
   grpc::ClientContext context;

@@ -29,7 +29,7 @@ using google::protobuf::MessageFactory;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// They change nothing, and tell nothing of what a program holds.
+// They change nothing and reveal no contents of a program.
 const std::set<std::string> kQuestions = {
     "memprof.v1.Heaps.ListCensuses",     "memprof.v1.Values.GetValueHistory",
     "memprof.v1.Heaps.ListHeaps",        "memprof.v1.Profiler.DiffSites",
@@ -47,7 +47,7 @@ struct Answer {
   std::string message = {};                      // the first
 };
 
-// Of a method of any kind. A stream need not end for it.
+// Calls a method of any kind. A stream need not end for it.
 Answer ask(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
            const std::string& request) {
   grpc::GenericStub stub(channel);
@@ -106,13 +106,13 @@ class GrpcRoles : public ::testing::Test {
   static std::shared_ptr<grpc::Channel> channel(const std::string& address) {
     return grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
   }
-  // Those that may only ask, and those that may control.
+  // Users that may only ask, and those that may control.
   std::shared_ptr<grpc::Channel> over_tcp() const {
     return channel(absl::StrCat("127.0.0.1:", server_->port()));
   }
   std::shared_ptr<grpc::Channel> over_the_socket() const { return channel("unix:" + socket_); }
 
-  // Each method of each service of memprofd's that reflection tells of.
+  // Each method of memprofd's services that reflection reports.
   std::vector<const google::protobuf::MethodDescriptor*> methods() const {
     std::set<std::string> names;
     const std::string told =

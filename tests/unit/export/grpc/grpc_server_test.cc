@@ -130,7 +130,7 @@ TEST_F(GrpcServerTest, SecondServerOnTheSocketIsRefused) {
   const auto second = GrpcServer::start({socket_, ""}, service_, traces_);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("another memprofd listens there"));
-  pb::ListTargetsResponse response;  // and the first goes on
+  pb::ListTargetsResponse response;  // the first one continues
   grpc::ClientContext context;
   EXPECT_TRUE(stub_->ListTargets(&context, {}, &response).ok());
 }
@@ -224,7 +224,7 @@ TEST_F(GrpcServerTest, TellsWhichItIsAndItsLimits) {
   EXPECT_EQ(info->limits().max_page_rows(), 1000u);
 }
 
-// With so many sites that a profile of them has several pieces.
+// The sites are so many that their profile has several pieces.
 TEST_F(GrpcServerTest, AProfileComesInPieces) {
   auto many = fixed_target();
   for (std::uint64_t i = 0; i < 40'000; ++i) {
@@ -572,7 +572,7 @@ TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
   for (auto& watch : watches) watch->context.TryCancel();
 }
 
-// Its connection is read: the library takes what is sent, up to the window that the stream has.
+// Its connection is read: the library takes data up to the stream's window.
 TEST_F(GrpcServerTest, AStreamWhoseMessagesNobodyTakesEnds) {
   const auto stats = std::make_shared<ServerStats>();
   const std::string socket = socket_ + "-strict";
@@ -598,7 +598,7 @@ TEST_F(GrpcServerTest, AStreamWhoseMessagesNobodyTakesEnds) {
   context.TryCancel();
 }
 
-// A user has so many connections, of which silent ones must not be all for good.
+// A user has a limit of connections, which silent ones must not occupy forever.
 TEST(GrpcServerStart, ConnectionsWithoutACallEnd) {
   TempDir dir;
   FakeService service({fixed_target()});
@@ -772,7 +772,7 @@ class GrpcTlsTest : public ::testing::Test {
     if (!testing::has_openssl()) GTEST_SKIP() << "no openssl";
     sign_all();
   }
-  // By an authority that there has not been before, into the same files.
+  // The same files get a certificate of a new authority.
   void sign_all() {
     testing::Certificates certificates(dir_.path());
     for (const char* name : {"localhost", "ops", "looker"}) certificates.sign(name);
@@ -849,12 +849,12 @@ TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
   EXPECT_FALSE(own.process_for(other, 0).ok());
   EXPECT_FALSE(own.check_control(other).ok());
   EXPECT_TRUE(all.check_control(other).ok());
-  // Whose it will be is not known.
+  // Its later owner is unknown.
   constexpr int kNobody = 1 << 30;
   EXPECT_EQ(own.process_for(other, kNobody).status().code(), absl::StatusCode::kNotFound);
 }
 
-// The process that was looked at and the user go with the request; the client's word counts too.
+// The request holds the inspected process and the user; the client's statement counts too.
 TEST(GrpcAccess, BindsTheProcess) {
   if (::geteuid() != 0) GTEST_SKIP() << "root alone makes programs of other users";
   const pid_t child = ::fork();

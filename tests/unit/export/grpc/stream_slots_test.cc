@@ -12,7 +12,7 @@ namespace {
 
 class StreamSlotsTest : public ::testing::Test {
  protected:
-  // How many of so many he gets.
+  // Number of streams that the user gets of those requested.
   int take(int n, const std::string& user) {
     int got = 0;
     for (int i = 0; i < n; ++i) {

@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// One that has begun as HTTP/2 begins, and asks nothing.
+// A connection that begins like HTTP/2 and sends no request.
 UniqueFd connect_to(std::uint16_t port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -48,7 +48,7 @@ TEST(TcpConnections, SilentOnesGiveWay) {
     silent.push_back(connect_to((*server)->port()));
   }
   const auto left = [&] { return std::ranges::count_if(silent, is_open); };
-  // They are counted once they are closed.
+  // Connections are counted until they are closed.
   ASSERT_TRUE(testing::eventually([&] { return stats->grpc_cut_off >= 100; })) << left();
   EXPECT_EQ(static_cast<std::ptrdiff_t>(TcpConnections::kMost), left());
   EXPECT_EQ(100u, stats->grpc_cut_off);

@@ -42,7 +42,7 @@ class UnixListenerTest : public ::testing::Test {
     if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) fd.reset();
     return fd;
   }
-  // The other end of the newest connection, once there are so many.
+  // The other end of the newest connection, once there are that many.
   int taken(std::size_t n) {
     for (;;) {
       const MutexLock lock(mutex_);
@@ -78,7 +78,7 @@ TEST_F(UnixListenerTest, KnowsWhoConnects) {
 }
 
 TEST_F(UnixListenerTest, ThereAreSoManyConnections) {
-  // What each user has of them: user_slots_test.cc. Another one than root leaves one to him.
+  // Limits per user are in user_slots_test.cc. Users other than root leave one slot to root.
   listen({.connections = ::getuid() == 0 ? 2u : 4u, .connections_a_user = 2});
   UniqueFd first = connect();
   const UniqueFd second = connect();

@@ -46,7 +46,7 @@ std::string call(std::uint32_t stream, std::string_view method) {
          frame(kData, kEndStream, stream, std::string_view("\0\0\0\0\0", 5));
 }
 
-// A connection with so many calls, whose answers wait for a window that never comes.
+// A connection with that many calls, whose answers wait for a window that never opens.
 UniqueFd ask_and_give_no_window(const std::string& socket, std::uint32_t calls) {
   constexpr char kSettings = 4;
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -79,7 +79,7 @@ TEST_F(UnreadAnswersTest, SomeWait) {
   EXPECT_EQ(0u, stats_->grpc_cut_off);
 }
 
-// Others are answered while those who do not read are still there, who would be gone after 30 s.
+// Other clients are answered while the silent ones, which are closed after 30 s, still exist.
 TEST_F(UnreadAnswersTest, ManyKeepNobodyOut) {
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 20; ++i) {

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Until there is a census of that snapshot of pid 4242.
+// Waits for a census of that snapshot of pid 4242.
 void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
   ASSERT_TRUE(testing::eventually([&] {
     return heaps.censuses()->of({.pid = 4242, .unix_ns = unix_ns}) != nullptr;
@@ -26,7 +26,7 @@ void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
       << unix_ns;
 }
 
-// As memprofd keeps a snapshot: whole from the first on.
+// As memprofd stores a snapshot: complete from the beginning.
 void keep(const TempDir& folder, const std::string& name, const std::string& contents) {
   std::filesystem::rename(folder.write(name + ".part", contents), folder.path(name));
 }
@@ -44,7 +44,7 @@ TEST(CensusThread, CountsWhatIsKeptAndWhatComes) {
   wait_for(heaps, 9);
 }
 
-// As what is kept within one tick of the file system's clock.
+// Two snapshots stored within one tick of the file system's clock.
 TEST(CensusThread, CountsWhatComesAtTheSameTime) {
   const TempDir folder;
   keep(folder, "auto-a.heap", some_heap_file(7));

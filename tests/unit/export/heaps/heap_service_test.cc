@@ -140,7 +140,7 @@ TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
   EXPECT_FALSE(unknown.sites(1).has_longest_wait_seconds());
 }
 
-// The service's heap file is none, so what takes a snapshot says that it cannot be read.
+// The service's file is no heap file, so a snapshot request reports that it is unreadable.
 class HeapServiceTest : public ::testing::Test {
  protected:
   absl::Status why(int pid, const std::string& site) {

@@ -143,7 +143,7 @@ TEST_F(KeptHeapsTest, WhatIsNotKeptIsRefused) {
 TEST_F(KeptHeapsTest, OneThatIsTakenIsKept) {
   pb::KeepHeapRequest request;
   request.set_pid(4242);
-  // What the service hands out is no heap file.
+  // The service returns no heap file.
   const auto kept = kept_.keep(request, [] { return true; });
   EXPECT_EQ(absl::StatusCode::kInvalidArgument, kept.status().code());
   EXPECT_THAT(service_.calls(), ElementsAre("snapshot 4242 0.05"));

@@ -268,7 +268,7 @@ TEST_F(ApiRoutesTest, DeltaHeapIsOfATime) {
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"last_seconds", "5"}}).status, 200);
 }
 
-// All that lives is in use, whenever it was allocated, beside what came in the time.
+// All live blocks are in use, whenever they were allocated, beside new ones of that time.
 TEST_F(ApiRoutesTest, DeltaHeapHasAllThatLives) {
   const Params last{{"pid", "77"}, {"last_seconds", "3"}, {"format", "collapsed"}};
   const auto with = [&](const char* measure) {
@@ -310,7 +310,7 @@ TEST_F(ApiRoutesTest, DeltaLeavesOutWhatHasEnded) {
   expect_refusal(400, "/debug/pprof/allocs", {{"seconds", "600"}, {"pid", "4242"}});
 }
 
-// Each would take 600 s if it came after the wait.
+// Each would take 600 s if they ran one after the other.
 TEST_F(ApiRoutesTest, DeltaRefusesBeforeItWaits) {
   service_.set({target_of_now(4242)});
   expect_refusal(404, "/debug/pprof/heap", {{"seconds", "600"}, {"pid", "1"}});
@@ -374,7 +374,7 @@ class CountingSource : public SnapshotSource {
   std::atomic<int> now_ = 0;
 };
 
-// However many ask, the memory that answers take is that of a few.
+// The memory for answers is that of a few, however many clients ask.
 TEST_F(ApiRoutesTest, FewAnswersAreMadeAtOnce) {
   CountingSource source;
   QueryService queries(source);

@@ -126,7 +126,7 @@ TEST_F(ClientCertificateTest, AReloadAsksForThem) {
   EXPECT_THAT(ask(""), HasSubstr("403"));
 }
 
-// Where other machines reach it, who controls has to be known.
+// If other machines can reach it, controlling clients must be identified.
 TEST_F(ClientCertificateTest, AreEnoughToControlFromOtherMachines) {
   options_.listen_address = "0.0.0.0:0";
   options_.controls = true;

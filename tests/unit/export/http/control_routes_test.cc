@@ -25,7 +25,7 @@ class ControlRoutesTest : public ::testing::Test {
  protected:
   ControlRoutesTest() { add_control_routes(parts_, true, routes_); }
 
-  // What the page sends.
+  // The request as the page sends it.
   static HttpRequest request(std::string body) {
     HttpRequest out;
     out.headers = {{"host", "127.0.0.1:9871"},
@@ -47,7 +47,7 @@ class ControlRoutesTest : public ::testing::Test {
     EXPECT_EQ(response.body.find('\n'), response.body.size() - 1) << "one line";
     EXPECT_THAT(service_.calls(), IsEmpty());
   }
-  // With one header changed; empty: without it.
+  // With one header changed; "" removes it.
   HttpRequest with(const std::string& name, const std::string& value) {
     HttpRequest out = request(R"({"pid": 4242})");
     if (value.empty()) {
@@ -188,7 +188,7 @@ TEST_F(ControlRoutesTest, ASnapshotThatIsRefusedSaysWhy) {
   EXPECT_EQ(400, post("snapshot", R"({"pid": 4242, "max_pause_seconds": -1})").status);
 }
 
-// In header fields, so that a client need not read the words.
+// Header fields, so that clients need not parse the text.
 TEST_F(ControlRoutesTest, APauseThatIsTooLongSaysHowLongWouldDo) {
   service_.fail_with(with_refusal(absl::OutOfRangeError("too long"),
                                   {.predicted_seconds = 0.08, .allowed_seconds = 0.05}));
@@ -204,7 +204,7 @@ TEST_F(ControlRoutesTest, APauseThatIsTooLongSaysHowLongWouldDo) {
   EXPECT_THAT(post("snapshot", R"({"pid": 4242})").fields, IsEmpty());
 }
 
-// What was sent until then is no file, and must not look like one.
+// Data sent before the failure is not a file, and must not look like one.
 TEST_F(ControlRoutesTest, WhyOfWhatIsNotAliveStopsNoProgram) {
   const HttpResponse none = post("why", R"({"pid": 4242, "site": "Nowhere"})");
   expect_refusal(404, "a callstack that matches \"Nowhere\"", none);

@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMost = 1000;  // bytes that nobody has taken
+constexpr std::size_t kMost = 1000;  // unread bytes
 
 class HttpConnectionsTest : public ::testing::Test {
  protected:
@@ -28,7 +28,7 @@ class HttpConnectionsTest : public ::testing::Test {
       pollfd end{.fd = client.get(), .events = POLLRDHUP, .revents = 0};
       return ::poll(&end, 1, 0) == 1 && (end.revents & (POLLRDHUP | POLLHUP)) != 0;
     }
-    // The library's connections are only told apart.
+    // The library's connections only need identities.
     const MHD_Connection* connection() const {
       return reinterpret_cast<const MHD_Connection*>(this);
     }

@@ -552,7 +552,7 @@ TEST_F(HttpServerTest, CountsRequestsByRouteMethodAndStatus) {
   EXPECT_GE(all.at({{"handler", "/slow"}, {"method", "GET"}}).durations.sum_seconds, 0.04);
 }
 
-// The table of routes has the method before the path: a path that looks like both is none.
+// The route table has methods before paths: a path that looks like both matches neither.
 TEST_F(HttpServerTest, AMethodInThePathIsNoMethod) {
   std::atomic<int> called = 0;
   HttpRoutes routes;

@@ -258,7 +258,7 @@ TEST(PrometheusText, BearsAnyNames) {
             303 + 1);
 }
 
-// Of modules only those that somebody has chosen to keep, which may be at any time.
+// Only module values that a client has chosen to record, at any time.
 TEST(PrometheusText, HasValuesThatAreKept) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"});
@@ -412,7 +412,7 @@ TEST(PrometheusText, CountersNeverFall) {
   }
 }
 
-// Who comes when the others have taken all is summed up; who has ended leaves its share.
+// Programs beyond the limit are summed; an ended program frees its share.
 TEST(PrometheusText, SitesOfAllProgramsHaveALimit) {
   const auto target = [](int pid, TargetState state) {
     auto made = fixed_target();
@@ -473,7 +473,7 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   }
 }
 
-// Of a program, and of its processes one after the other; none is counted twice.
+// Of a program and of its successive processes; none is counted twice.
 TEST(PrometheusText, HistogramsAreByProgramOverItsProcesses) {
   const auto target = [](int pid, TargetState state = TargetState::kSampling) {
     auto made = fixed_target(pid);

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// A block of so many fields that holds others of so many words each.
+// A block with that many fields, which hold other blocks of that many words.
 std::string class_of(std::uint64_t fields, const std::vector<std::uint64_t>& held,
                      unsigned tag = 0) {
   ImageBuilder builder;

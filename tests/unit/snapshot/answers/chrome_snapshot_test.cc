@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::ElementsAre;
 
-// As DevTools read it: nodes with the edges that they say they have.
+// As DevTools reads it: nodes with their edges.
 struct Edge {
   std::string type, name;
   std::size_t to = 0;

@@ -15,7 +15,7 @@ class CollectionsTest : public ::testing::Test {
     for (int i = 0; i < cells; ++i) next = heap_.cell(heap_.string(1), next);
     return next;
   }
-  // Chains of so many bindings in the first buckets.
+  // Chains of that many bindings in the first buckets.
   std::uint32_t table(std::uint64_t buckets, const std::vector<int>& chains) {
     const std::uint32_t data = heap_.block(buckets);
     for (std::uint32_t i = 0; i < chains.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-// A reference to a list of so many strings, and a variable that stays as it is.
+// A reference to a list of that many strings, and an unchanged variable.
 HeapImage program(std::uint32_t strings) {
   ImageBuilder builder;
   const std::uint32_t site =

@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Each step of the tree with the blocks that go through it, in the order of the tree.
+// Each step of the tree with the blocks on it, in the tree's order.
 std::vector<std::string> lines_of(const HeapImage& image) {
   const BlockClasses classes(image);
   const ShortestPaths paths(image);
@@ -180,7 +180,7 @@ TEST(PathTree, TypesThatHoldEachOtherAreAFewSteps) {
                           "1 field 1 → block(3, tag 2) up to ×300", "0 field 0 → block(2, tag 1)"));
 }
 
-// A list in each element of a list: the inner lists do not look like the outer one.
+// A list in each element of a list: the inner lists differ from the outer one.
 TEST(PathTree, AListInAListIsAStepOfItsOwn) {
   ImageBuilder builder;
   std::uint32_t outer = HeapImage::kNoBlock;

@@ -15,7 +15,7 @@ using testing::SizeIs;
 
 class Waste : public testing::Test {
  protected:
-  // As Hashtbl has it: that many buckets, and entries in the first of them.
+  // Like Hashtbl: that many buckets, with entries in the first of them.
   std::uint32_t table(std::uint32_t buckets, std::uint32_t entries) {
     const std::uint32_t table = builder_.block(4), data = builder_.block(buckets);
     builder_.point(table, 1, data);

@@ -61,7 +61,7 @@ TEST_F(WhyOutsideTest, TakesThoseThatAreWanted) {
   EXPECT_EQ(why.tree().steps()[0].through.blocks, 1u);
 }
 
-// Who holds most in all comes first, whether in the heap or outside.
+// The largest holder comes first, whether inside the heap or outside.
 TEST_F(WhyOutsideTest, RootsRetainIt) {
   const std::uint32_t string = builder_.string(100);
   builder_.global("Text", 0, string);

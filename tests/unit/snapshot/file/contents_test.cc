@@ -20,7 +20,7 @@ using testing::SizeIs;
 
 constexpr Fingerprint::Key kKey{0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
-// As the runtime has it: filled up to whole words, the last byte says how far.
+// As the runtime pads strings: to whole words, with the padding's length in the last byte.
 std::vector<std::uint64_t> string_block(std::string text) {
   const std::size_t words = text.size() / 8 + 1;
   const std::size_t padding = words * 8 - text.size() - 1;
@@ -54,7 +54,7 @@ std::vector<std::string> kept_of(const HeapImage& image) {
   return kept;
 }
 
-// Of the reference implementation: the first 8 and 16 bytes counted up from 0.
+// From the reference implementation: the first 8 and 16 bytes counted up from 0.
 TEST(FingerprintTest, IsSipHash) {
   Fingerprint none(kKey), eight(kKey);
   EXPECT_EQ(0x726fdb47dd0e0e31u, none.end());

@@ -178,7 +178,7 @@ TEST(HeapFile, HasTheHeapsOfOCaml5) {
   EXPECT_EQ(1020u, image->free.blocks(0, 4));
 }
 
-// What was made in turn lies in turn, in pools of its own size.
+// Blocks allocated in turn are adjacent, in pools of their size.
 TEST(HeapFile, PointersToBlocksThatWereMadeInTurnAreShort) {
   FakePools heap;
   constexpr std::uint64_t kBlocks = 1000;
@@ -197,7 +197,7 @@ TEST(HeapFile, PointersToBlocksThatWereMadeInTurnAreShort) {
   expect_equal(*image, *build_heap_graph(heap.memory, *heap.map()));
 }
 
-// As the files before version 5 have all of them.
+// Files before version 5 have all of them in this form.
 TEST(HeapFile, PointersBeyondAllGuessesAreTold) {
   FakeChunks heap;
   std::mt19937 random(1);
@@ -247,7 +247,7 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
 }
 
-// By the chunks that they lead to: of any block, on top of what its shape tells.
+// By the chunks reachable from them: of any block, in addition to its shape's.
 TEST(HeapFile, HasWhatBlocksHoldOfCsMemory) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(

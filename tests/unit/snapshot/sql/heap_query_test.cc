@@ -181,7 +181,7 @@ TEST_F(HeapQueryTest, WhatBlocksLeadTo) {
               ElementsAre(ElementsAre("0")));
 }
 
-// A key is looked up by its value, whatever it is written as.
+// A key is found by its value, in any notation.
 TEST_F(HeapQueryTest, Keys) {
   EXPECT_THAT(rows("select target from edges where source = 1"), ElementsAre(ElementsAre("2")));
   EXPECT_THAT(rows("select target from edges where source = '1'"), ElementsAre(ElementsAre("2")));

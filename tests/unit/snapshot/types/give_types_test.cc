@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// With an interface that makes some types abstract, hides a value and puts the last first.
+// Its interface makes some types abstract, hides a value and reorders the last one to the front.
 constexpr const char* kInterface = R"(
 type order
 val last : order list ref

@@ -61,7 +61,7 @@ TEST(PatientFinder, GivesUpOnFilesThatNeverAnswer) {
   hang->count_down();
 }
 
-// In a process of its own, which may have no further thread; 0: what should be so is so.
+// Runs in a child process that may start no thread; 0: all checks passed.
 int find_without_threads() {
   const rlimit none{1, 1};
   if (::setrlimit(RLIMIT_NPROC, &none) != 0 || ::setuid(4712) != 0) return 1;
@@ -94,7 +94,7 @@ HeapImage image_of(const std::string& program) {
   return image;
 }
 
-// With val name : string.
+// Interface with val name : string.
 std::string cache_interface() {
   using namespace marshal;
   const std::string type = block(

@@ -16,7 +16,7 @@ using marshal::integer;
 using marshal::shared;
 using marshal::text;
 
-// As OCaml 5.1 and later write what is compressed: lengths have seven bits a byte.
+// Compressed form of OCaml 5.1 and later: lengths have seven bits per byte.
 std::string compressed(const std::string& value) {
   std::string data(ZSTD_compressBound(value.size()), '\0');
   data.resize(ZSTD_compress(data.data(), data.size(), value.data(), value.size(), 1));

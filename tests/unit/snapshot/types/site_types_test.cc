@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of sampled blocks by where a real compiler's file says that they are allocated.
+// Types of sampled blocks from the allocation sites in a real compiler's file.
 #include "daemon/snapshot/types/site_types.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class SiteTypesOf : public ::testing::Test {
   }
   static void TearDownTestSuite() { source_.reset(); }
 
-  // Where that stands, behind the other text.
+  // Its position, after the other text.
   static Location place(std::string_view what, std::string_view behind = "") {
     const std::size_t at = kSource.find(what, behind.empty() ? 0 : kSource.find(behind));
     EXPECT_NE(std::string_view::npos, at) << what;

@@ -161,7 +161,7 @@ TEST_F(FilesOfBuilds, AFileThatKnowsAnotherInterfaceOfAUnitIsOfAnotherBuild) {
   EXPECT_EQ("b/shop.cmi", name_of(find("Shop", {.interfaces = {{"Shop", kOurs}}})));
 }
 
-// With a source of its interface the .cmt has no digest but that of what it imports.
+// If the interface has a source, the .cmt has no digest but those of its imports.
 TEST_F(FilesOfBuilds, AnImplementationHasADigestOfItsOwnOrOfWhatItImports) {
   using namespace marshal;
   const auto implementation = [](const std::string& imports, const std::string& own) {

@@ -190,7 +190,7 @@ TEST_F(CtfCallstack, APrefixLongerThanTheLastCallstack) {
   EXPECT_EQ(decoder_.get({}, 0, 0, nothing), Result::kWhole);
 }
 
-// Other writers cut the innermost frames and then refer to what they left out.
+// Other writers truncate the innermost frames and later refer to the omitted ones.
 TEST_F(CtfCallstack, APrefixLongerThanACutCallstack) {
   for (std::uint64_t i = 0; i < 408; ++i) {
     out_.put(static_cast<std::uint16_t>(i << 2 | 3));

@@ -21,7 +21,7 @@ using testing::read_all;
 using testing::Trace;
 using testing::write_workload;
 
-// By id: an allocation's id says which one of the original trace it is.
+// By id, which identifies the allocation in the original trace.
 std::map<std::uint64_t, const OwnedAlloc*> allocs_by_id(const Trace& trace) {
   std::map<std::uint64_t, const OwnedAlloc*> allocs;
   for (const Event& event : trace.events) {
@@ -195,7 +195,7 @@ TEST(CtfDamage, GarbageBetweenPackets) {
   for (std::size_t i = 0; i < file.offsets().size(); ++i) {
     const auto part = file.packet(i);
     bytes.insert(bytes.end(), part.begin(), part.end());
-    // With the beginning of a magic number at its end.
+    // The begin of a magic number is at its end.
     if (i == 4) bytes.insert(bytes.end(), 70'001, std::byte{0xC1});
   }
   const Trace trace = read_all(bytes);

@@ -241,7 +241,7 @@ TEST_F(CtfWriter, Version3KeepsDomainsApart) {
   EXPECT_EQ(header_of(file_, 3).version, 3);
 }
 
-// Whatever happens to a block stands behind its allocation, also in another domain.
+// All events of a block follow its allocation, even those of another domain.
 TEST_F(CtfWriter, Version3OrdersBlocksAcrossDomains) {
   writer(3);
   const std::uint64_t first = alloc(1, {1}, 0);
@@ -318,7 +318,7 @@ TEST_F(CtfWriter, StartingAfreshTakesFewBytes) {
   EXPECT_LE(most, 3) << "no more than once for each megabyte";
 }
 
-// A symbolizer may learn more later; readers refuse a file that says both.
+// A symbolizer may learn more later; readers refuse a file with both answers.
 TEST_F(CtfWriter, ACodeKeepsItsFirstMeaning) {
   MemoryFile file;
   int answers = 0;
