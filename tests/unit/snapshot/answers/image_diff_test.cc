@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// A cache with that many strings, numbered from `first`, each sampled.
+// A cache with that many strings, numbered from first_id, each sampled.
 HeapImage cache(std::uint32_t strings, std::uint64_t first_id, std::uint32_t pid = 7) {
   ImageBuilder builder;
   builder.image().info.pid = pid;
