@@ -8,6 +8,7 @@ kept for the test to look at.
 
 import base64
 import collections
+import contextlib
 import fcntl
 import itertools
 import json
@@ -48,6 +49,32 @@ def _high_pipe():
     for end in ends:
         os.close(end)
     return moved
+
+
+def belongs_to(folder, pid):
+    """True if a process runs in the environment of the Chromium with that folder, or names the folder in its command."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        words = [word for name in ("environ", "cmdline") for word in pathlib.Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")]
+    except OSError:
+        return False  # it has ended
+    is_zombie = status.rpartition(")")[2].split()[0] == "Z"
+    return not is_zombie and any(folder.encode() in word for word in words)
+
+
+def processes_of(folder):
+    return [int(pid) for pid in filter(str.isdigit, os.listdir("/proc")) if belongs_to(folder, pid)]
+
+
+def kill_process_of(folder, pid):
+    """Its pid may have passed to another process, so that process is asked once more while it is held."""
+    with contextlib.suppress(OSError):
+        held = os.pidfd_open(pid)
+        try:
+            if belongs_to(folder, pid):
+                signal.pidfd_send_signal(held, signal.SIGKILL)
+        finally:
+            os.close(held)
 
 
 class Connection:
@@ -130,13 +157,18 @@ class Browser:
         self.connection = Connection(to_us[0], from_us[1])
 
     def close(self):
-        """Ends Chromium and its children, and removes what it wrote."""
+        """Ends Chromium and every process that it started, and removes what it wrote."""
         try:
             self.connection.send("Browser.close", {})
             self.process.wait(10)
         except (OSError, subprocess.TimeoutExpired):
-            os.killpg(self.process.pid, signal.SIGKILL)  # its own session: its children only
+            self.process.kill()
             self.process.wait()
+        # Chromium does not end a child that is stopped, nor crash handlers, which have sessions of their own.
+        while left := processes_of(self.folder):
+            for pid in left:
+                kill_process_of(self.folder, pid)
+            time.sleep(0.01)
         self.connection.close()
         self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)

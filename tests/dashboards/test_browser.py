@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of a test of the page when Chromium stands still, and when the page hangs."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -8,6 +9,7 @@ import unittest
 from unittest import mock
 
 import browser
+import harness
 import page_harness
 
 
@@ -33,6 +35,31 @@ def stand_still(test):
 def hang(test):
     with mock.patch.object(browser, "TIMEOUT", 5):
         test.browser.evaluate("(() => { while (true); })()")
+
+
+def descendants(pid):
+    """Pids of the children of a process, of their children, and so on."""
+    found = []
+    for child in map(int, harness.children(pid)):
+        found += [child, *descendants(child)]
+    return found
+
+
+def crash_handlers(folder):
+    """They are no descendants of Chromium: each was started through a process that has ended."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"crashpad" in words.split(b"\0")[0] and folder.encode() in words:
+                yield int(pid)
+
+
+def runs(pid, ticks):
+    """True if the process that began then has not ended."""
+    try:
+        return harness.start_ticks(pid) == ticks and not harness.proc_status(pid, "State").startswith("Z")
+    except OSError:
+        return False
 
 
 def run(act):
@@ -79,6 +106,21 @@ class FaultsOfTheBrowser(unittest.TestCase):
         self.assertEqual(result.errors, [])
         self.assertEqual(len(result.failures), 1, result.failures)
         self.assertIn("Runtime.evaluate: not within 5 s", result.failures[0][1])
+
+
+class End(unittest.TestCase):
+    def test_close_ends_every_process_also_a_stopped_one(self):
+        chromium = browser.WholeChromium()
+        handlers = list(crash_handlers(chromium.folder))
+        started = {pid: harness.start_ticks(pid)
+                   for pid in [chromium.process.pid, *descendants(chromium.process.pid), *handlers]}
+        drawing = drawing_process(chromium.folder)
+        self.assertIn(drawing, started)
+        self.assertTrue(handlers)
+        os.kill(drawing, signal.SIGSTOP)
+        chromium.close()
+        self.assertEqual([], [pid for pid, ticks in started.items() if runs(pid, ticks)])
+        self.assertFalse(os.path.exists(chromium.folder))
 
 
 if __name__ == "__main__":
