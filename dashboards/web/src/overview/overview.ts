@@ -176,11 +176,12 @@ class Row {
     this.rate.hidden = !runs || target.mode === "observe";
   }
 
-  // "0.7 % of 1.0 %" beside the resulting rate, "0.7 %" without a budget; also the requested rate if it differs.
+  // "0.7 % of 1.0 % CPU" beside the resulting rate, "0.7 % CPU" without a budget; also the requested
+  // rate if it differs.
   private showBudget(target: Target, overhead?: Overhead): void {
     this.budget.classList.toggle("exhausted", overhead?.exhausted ?? false);
     const limited = (overhead?.budget_ratio ?? 0) > 0;
-    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "") +
+    this.budget.textContent = !overhead ? "" : share(overhead.ratio, 1) + (limited ? ` of ${share(overhead.budget_ratio, 1)}` : "") + " CPU" +
       (overhead.requested_sampling_rate > target.sampling_rate ? `, requested ${overhead.requested_sampling_rate.toExponential()}` : "");
     this.budget.title = overhead ? `Profiling costs ${share(overhead.ratio, 1)} of the program's CPU, the budget is ` +
       `${limited ? share(overhead.budget_ratio, 1) : "not limited"}. Requested ${overhead.requested_sampling_rate.toExponential()} per word, ` +

@@ -4,7 +4,7 @@ import type { App, Panel } from "../app";
 import { frameMenu } from "../flame/frame_menu";
 import { openMenu } from "../flame/menu";
 import { Api, isAbort, selectionParams, type CallersAnswer, type Estimate, type Site } from "../lib/api";
-import { button, make } from "../lib/dom";
+import { breakable, button, make } from "../lib/dom";
 import * as format from "../lib/format";
 import { estimateOf, NO_ESTIMATE } from "../lib/names";
 import { searchOf, type View } from "../lib/state";
@@ -122,8 +122,10 @@ class CallersPanel implements Panel {
     const name = site.function || "(unknown)";
     const bar = make("i", { style: `width: ${percent(bytes)}` });
     const whisker = make("b", { style: `left: ${percent(bytes - error)}; right: calc(100% - ${percent(bytes + error)})` });
+    const opener = button("", () => this.showCallers(`^${escapeRegExp(name)}$`), { title: site.file });
+    opener.append(...breakable(name));
     const item = make("li", {}, make("div", { className: "line" },
-      button(name, () => this.showCallers(`^${escapeRegExp(name)}$`), { title: site.file }),
+      opener,
       make("span", { className: "value", title: format.interval(estimate.bytes_lower, estimate.bytes_upper) },
         `${format.estimate(bytes, error)}  (${shareOf(estimate, whole)})`)),
       make("span", { className: "track", "aria-hidden": "true" }, bar, whisker));

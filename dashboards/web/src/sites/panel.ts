@@ -7,7 +7,7 @@ import { openMenu } from "../flame/menu";
 import { Api, isAbort } from "../lib/api";
 import { button, make } from "../lib/dom";
 import * as format from "../lib/format";
-import { groupOptions, type GroupBy } from "../lib/names";
+import { groupOptions, groupPlural, type GroupBy } from "../lib/names";
 import type { View } from "../lib/state";
 import { columnsOf, sortColumn, sorted } from "./columns";
 import { toCsv } from "./csv";
@@ -160,11 +160,11 @@ export class SitesPanel implements Panel {
       rows: this.table.rows.map(({ site, diff, leak }) => ({ ...nameOf(site, answer.groupBy), site, diff, leak })) };
   }
 
-  private showCount({ rows, groups, mode, note }: Rows): void {
+  private showCount({ rows, groups, groupBy, mode, note }: Rows): void {
     const isCut = groups > rows.length && rows.length >= FIRST;
-    const what = mode === "growth" ? "that grow" : "";
-    this.count.textContent = isCut ? `the first ${format.count(rows.length)} of ${format.count(groups)}`
-      : `${format.count(rows.length)} ${what}`.trim();
+    const groupsOf = (number: number) => (number === 1 ? groupBy : groupPlural(groupBy));
+    this.count.textContent = (isCut ? `the first ${format.count(rows.length)} of ${format.count(groups)} ${groupsOf(groups)}`
+      : `${format.count(rows.length)} ${groupsOf(rows.length)}`) + (mode === "growth" ? (rows.length === 1 ? " that grows" : " that grow") : "");
     if (note !== undefined) this.count.textContent += `; ${note}`;
     this.all.hidden = !isCut;
     this.all.textContent = `Show all ${format.count(groups)}`;

@@ -11,7 +11,9 @@ import { at, live, stepOf } from "./moves";
 
 const HEIGHT = 46;
 const REFRESH_MS = 10_000;
-const FOOT = 4; // below the areas
+const FOOT = 4; // pixels below the areas
+const KNOB = 5; // radius of the cursor's head
+const PEAK = 4; // half the width of the mark of the peak
 
 const peakText = (answer: HistoryAnswer): string =>
   `${estimate(answer.peak_live_bytes, answer.peak_live_bytes_stderr)} ` +
@@ -151,20 +153,21 @@ export class Strip {
     context.fillRect(x(axis.end), 0, Math.max(0, width - x(axis.end)), HEIGHT - FOOT);
     if (view.compare) band(view.compare, palette.base);
     if (view.begin !== undefined) band({ begin: view.begin, end: view.end ?? now }, palette.chosen);
-    if (peak > 0) this.drawPeak(context, x(peak), palette.compaction);
-    const cursor = Math.min(width - 1, x(view.live ? now : view.end ?? now));
+    const whole = (at: number, half: number) => Math.max(half, Math.min(width - half, at));
+    if (peak > 0) this.drawPeak(context, whole(x(peak), PEAK), palette.compaction);
+    const cursor = whole(x(view.live ? now : view.end ?? now), KNOB);
     context.fillStyle = view.live ? palette.text : palette.chosen;
     context.fillRect(cursor - 1, 0, 2, HEIGHT);
     context.beginPath();
-    context.arc(cursor, 5, 5, 0, 2 * Math.PI);
+    context.arc(cursor, KNOB, KNOB, 0, 2 * Math.PI);
     context.fill();
   }
 
   private drawPeak(context: CanvasRenderingContext2D, x: number, colour: string): void {
     context.fillStyle = colour;
     context.beginPath();
-    context.moveTo(x - 4, 0);
-    context.lineTo(x + 4, 0);
+    context.moveTo(x - PEAK, 0);
+    context.lineTo(x + PEAK, 0);
     context.lineTo(x, 6);
     context.fill();
   }

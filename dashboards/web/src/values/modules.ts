@@ -14,7 +14,7 @@ export class Modules {
   private readonly form: HTMLFormElement;
   private readonly off = make("p", { className: "muted" }, `${CONTROL_OFF} to read what the program's modules hold, or use memprofctl values.`);
   private readonly api = new Api();
-  private readonly pattern = make("input", { type: "search", className: "field", placeholder: "Cache, ^Cache\\[3\\]$ …", "aria-label": "Names of modules, RE2" });
+  private readonly pattern = make("input", { type: "search", className: "field", placeholder: "Module, such as Cache", "aria-label": "Names of modules, RE2" });
   private readonly status = make("span", { className: "muted" });
   private readonly body = make("tbody");
   private readonly table = make("table", { className: "value-modules", hidden: true }, this.body);

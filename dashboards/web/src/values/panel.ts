@@ -37,6 +37,7 @@ export class ValuesPanel implements Panel {
   private readonly rows: Rows;
   private readonly log = new LogPane();
   private readonly graph = new GraphView();
+  private readonly parts = make("div", { className: "values-parts" });
   private readonly modules: Modules;
   private readonly filter = make("input", { type: "search", className: "field", placeholder: "Names that have …", "aria-label": "Names" });
   private readonly status = make("output", { className: "muted" });
@@ -58,8 +59,9 @@ export class ValuesPanel implements Panel {
         title: `${enabled ? "Resumes" : "Stops"} updating all values that match the field` });
     this.all = make("span", { className: "switches" }, all("All off", false), all("All on", true));
     this.filter.addEventListener("input", () => app.store.setExtra("values.names", this.filter.value));
+    this.parts.append(make("div", { className: "values-table" }, this.rows.element), this.log.element);
     container.append(make("div", { className: "values-controls" }, this.filter, this.status, make("span", { className: "space" }), this.resume, this.all),
-      this.plots.element, make("div", { className: "values-parts" }, make("div", { className: "values-table" }, this.rows.element), this.log.element),
+      this.plots.element, this.parts,
       this.modules.element, this.graph.element);
   }
 
@@ -101,6 +103,8 @@ export class ValuesPanel implements Panel {
     this.plots.update(view, plotted.flatMap((id) => lines.get(id) ?? []));
     this.log.show(this.feed.lines, view.live ? Infinity : view.end ?? Infinity, this.app.server.control);
     this.log.element.hidden = all.length === 0 && this.feed.lines.length === 0;
+    this.parts.hidden = this.log.element.hidden;
+    this.filter.hidden = all.length === 0 && names === "";
     this.modules.update();
   }
 
