@@ -39,4 +39,5 @@ Measure
 
 Generate
   make grafana-dashboards         after changes in dashboards/grafana-src
+  make pictures                   the page's pictures in docs: half an hour
 END

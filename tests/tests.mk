@@ -101,7 +101,7 @@ PAGE_PROGRAMS = $(BUILD)/tests/day_server
 # The form of the sources is checked first, the types of the page (tsc) where it is built.
 # Unit tests run with sanitizers, which see more than a test asserts; `make unit-test` is the
 # quicker loop while developing.
-.PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test
+.PHONY: test unit-test test-asan kernel-test agent-test e2e-test dashboards-test pictures
 test:
 	$(Q)deploy/install-deps.sh build checks run dist
 	$(Q)$(SUBMAKE) format-check
@@ -181,6 +181,9 @@ e2e-test: all targets $(E2E_PROGRAMS)
 	$(Q)$(RUN_TESTS) e2e$(addprefix /,$(MODULE))
 dashboards-test: all targets $(PAGE_PROGRAMS)
 	$(Q)$(RUN_TESTS) dashboards
+# The page's pictures in docs; make pictures PICTURES='--only page-sites' makes one.
+pictures: all targets $(PAGE_PROGRAMS)
+	$(Q)MEMPROFD_BUILD=$(BUILD) tests/dashboards/pictures.py $(PICTURES)
 
 BENCH_SRC = $(wildcard tests/bench/*.cc)
 TEST_OBJ  = $(UNIT_OBJ) $(PLAIN_OBJ) $(KERNEL_OBJ) $(patsubst %.cc,$(BUILD)/obj/%.o,$(BENCH_SRC))

@@ -52,10 +52,10 @@ def _high_pipe():
 
 
 def belongs_to(folder, pid):
-    """True if a process runs in the environment of the Chromium with that folder, or names the folder in its command."""
+    """True if a process has the environment of the Chromium with that folder, or the folder in its command."""
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        words = [word for name in ("environ", "cmdline") for word in pathlib.Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")]
+        words = [pathlib.Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline")]
     except OSError:
         return False  # it has ended
     is_zombie = status.rpartition(")")[2].split()[0] == "Z"
