@@ -94,8 +94,7 @@ absl::Status run_attach(const Options& options) {
   const Progress progress(absl::StrCat("attaching to pid ", options.pid));
   ASSIGN_OR_RETURN(const pb::AttachResponse response, client.attach(request));
   if (options.json()) return print_json(response);
-  return print(response.already_profiled() ? "profiled already, " + target_line(response.target())
-                                           : target_line(response.target()));
+  return print(attach_text(response, options.endpoint));
 }
 
 absl::Status run_detach(const Options& options) {

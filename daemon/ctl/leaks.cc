@@ -18,6 +18,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
+#include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/snapshot/answers/container_growth.h"
 #include "daemon/snapshot/block_header.h"
@@ -146,9 +147,24 @@ bool grows(const pb::ListLeaksResponse& answer, pb::MemoryArea wanted) {
   return false;
 }
 
-// The next step.
+// Empty if it is not a target any more.
+absl::StatusOr<pb::Target> find_target(Questions& source, int pid) {
+  ASSIGN_OR_RETURN(const pb::ListTargetsResponse response, source.list_targets());
+  for (const pb::Target& target : response.targets()) {
+    if (target.pid() == pid) return target;
+  }
+  return pb::Target();
+}
+
+// Whether more is known about the target after a while.
+bool may_be_sampled(const pb::Target& target) {
+  return target.state() != pb::TARGET_STATE_FAILED &&
+         target.state() != pb::TARGET_STATE_DETACHED && target.state() != pb::TARGET_STATE_EXITED;
+}
+
+// The next step, of a target that is sampled.
 std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds,
-                   const Endpoint& endpoint) {
+                   bool is_sampled, const Endpoint& endpoint) {
   const std::string of_pid = absl::StrCat("--pid ", search.pid());
   std::string out;
   if (!search.why_no_variables().empty()) {
@@ -159,7 +175,7 @@ std::string advice(const pb::ListLeaksResponse& answer, const Search& search, do
     absl::StrAppend(&out, "\nTo name the variable that grows, by two snapshots: ",
                     endpoint.command(absl::StrCat("leaks ", of_pid, " --for 30s")), "\n");
   }
-  if (answer.verdict() == pb::LEAK_VERDICT_UNKNOWN) {
+  if (answer.verdict() == pb::LEAK_VERDICT_UNKNOWN && is_sampled) {
     absl::StrAppend(&out, "\nToo little is known yet. To wait for more: ",
                     endpoint.command(absl::StrCat("leaks ", of_pid, " --for 2m")), "\n");
   }
@@ -198,6 +214,10 @@ absl::Status run_leaks(const Options& options) {
     if (seconds <= 0) asked.source->interrupt();
   });
   request.mutable_selection()->set_pid(asked.pid);
+  if (seconds > 0) {
+    ASSIGN_OR_RETURN(const pb::Target target, find_target(*asked.source, asked.pid));
+    if (!may_be_sampled(target)) seconds = 0;
+  }
   Search search(options, *asked.source, std::move(request));
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse answer, search.run(seconds, waiting));
   if (options.verdict_exit) {
@@ -210,8 +230,11 @@ absl::Status run_leaks(const Options& options) {
   if (options.json()) return print_json(answer, options.out);
   std::string text = leaks_text(answer, options.query.group_by) + containers_text(answer);
   if (spec.target.file.empty()) {
+    ASSIGN_OR_RETURN(const pb::Target target, find_target(*asked.source, asked.pid));
+    const std::string state = not_sampled_text(target, options.endpoint);
+    if (!state.empty()) text = absl::StrCat(state, "\n", text);
     const std::string why = why_hint(answer, search.pid(), options.endpoint);
-    absl::StrAppend(&text, advice(answer, search, seconds, options.endpoint),
+    absl::StrAppend(&text, advice(answer, search, seconds, state.empty(), options.endpoint),
                     why.empty() ? "" : "\n", why);
   }
   return write_result(text, options.out);

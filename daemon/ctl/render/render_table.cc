@@ -205,6 +205,34 @@ std::string target_line(const pb::Target& target) {
   return out + "\n";
 }
 
+std::string attach_text(const pb::AttachResponse& response, const Endpoint& endpoint) {
+  std::string out = target_line(response.target());
+  if (response.already_profiled()) return "profiled already, " + out;
+  if (response.target().state() != pb::TARGET_STATE_WAITING) return out;
+  out.pop_back();
+  return absl::StrCat(out, "; not sampled yet: `", endpoint.command("targets"), "` shows when\n");
+}
+
+std::string not_sampled_text(const pb::Target& target, const Endpoint& endpoint) {
+  const std::string attach = endpoint.command(absl::StrCat("attach ", target.pid()));
+  switch (target.state()) {
+    case pb::TARGET_STATE_WAITING:
+      return absl::StrCat(target_line(target), "It is not sampled yet. To see when it is: ",
+                          endpoint.command("targets"), "\n");
+    case pb::TARGET_STATE_FAILED:
+      return absl::StrCat(target_line(target), "To attach again, without this cause: ", attach,
+                          "\n");
+    case pb::TARGET_STATE_DETACHED:
+      return absl::StrCat(target_line(target), "To profile it again: ", attach, "\n");
+    case pb::TARGET_STATE_EXITED:
+      return absl::StrCat(target_line(target),
+                          "It has ended. To see which targets run: ", endpoint.command("targets"),
+                          "\n");
+    default:
+      return "";
+  }
+}
+
 namespace {
 
 std::vector<std::string> site_cells(const pb::Site& site, pb::GroupBy group_by, bool resident) {

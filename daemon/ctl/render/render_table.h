@@ -26,6 +26,10 @@ std::string discovered_table(const pb::ListTargetsResponse& response, const Styl
 std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t now_unix_ns,
                         const Style& style);
 std::string target_line(const pb::Target& target);
+// The answer to an attach: the target, and where to look if it is not sampled yet.
+std::string attach_text(const pb::AttachResponse& response, const Endpoint& endpoint = {});
+// State, message and next step of a target that is not sampled; empty if it is.
+std::string not_sampled_text(const pb::Target& target, const Endpoint& endpoint = {});
 // One line with the reason for a long time without samples; empty if there are samples.
 std::string no_samples_hint(const pb::Target& target);
 // Version, features and limits of a memprofd.

@@ -159,6 +159,39 @@ TEST(TargetsJson, HasTheOverheadWhereThereIsABudget) {
   EXPECT_EQ(overhead["memprofd_ratio"], 0.0125);
 }
 
+pb::Target target_in(pb::TargetState state, const std::string& message) {
+  pb::Target target;
+  target.set_pid(12);
+  target.set_state(state);
+  target.set_message(message);
+  return target;
+}
+
+TEST(NotSampled, HasTheStateItsReasonAndTheNextStep) {
+  EXPECT_EQ(not_sampled_text(target_in(pb::TARGET_STATE_WAITING, "it is idle")),
+            "pid 12: waiting: it is idle\n"
+            "It is not sampled yet. To see when it is: memprofctl targets\n");
+  EXPECT_EQ(not_sampled_text(target_in(pb::TARGET_STATE_FAILED, "no descriptor is free")),
+            "pid 12: failed: no descriptor is free\n"
+            "To attach again, without this cause: memprofctl attach 12\n");
+  EXPECT_THAT(not_sampled_text(target_in(pb::TARGET_STATE_DETACHED, "")),
+              HasSubstr("memprofctl attach 12"));
+  EXPECT_THAT(not_sampled_text(target_in(pb::TARGET_STATE_EXITED, "")), HasSubstr("has ended"));
+  EXPECT_EQ(not_sampled_text(target_in(pb::TARGET_STATE_SAMPLING, "")), "");
+}
+
+TEST(Attach, IsNotDoneWhileTheTargetWaits) {
+  pb::AttachResponse response;
+  *response.mutable_target() = target_in(pb::TARGET_STATE_WAITING, "it is idle");
+  EXPECT_EQ(attach_text(response),
+            "pid 12: waiting: it is idle; not sampled yet: `memprofctl targets` shows when\n");
+  response.set_already_profiled(true);
+  EXPECT_EQ(attach_text(response), "profiled already, pid 12: waiting: it is idle\n");
+  response.Clear();
+  *response.mutable_target() = target_in(pb::TARGET_STATE_SAMPLING, "");
+  EXPECT_THAT(attach_text(response), Not(HasSubstr("not sampled")));
+}
+
 TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}),
