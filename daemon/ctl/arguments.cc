@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/util/units.h"
@@ -36,6 +37,34 @@ absl::StatusOr<double> rate_of(const std::string& rate, const std::string& inter
   if (!rate.empty()) return parse_rate(rate);
   if (!interval.empty()) return parse_sampling_interval(interval);
   return 0.0;
+}
+
+std::string command_with_pause(std::string_view refusal, const std::string& command) {
+  constexpr std::string_view kAdvice = "pass --max-pause ";
+  const std::size_t at = refusal.find(kAdvice);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = refusal.substr(at + kAdvice.size());
+  return absl::StrCat(command, " --max-pause ",
+                      std::string(rest.substr(0, rest.find_first_of(" ,"))));
+}
+
+std::string with_endpoint(std::string_view message, const Endpoint& endpoint) {
+  constexpr std::string_view kBegin = "`memprofctl ";
+  std::string out;
+  while (true) {
+    const std::size_t at = message.find(kBegin);
+    const std::size_t end =
+        at == std::string_view::npos ? at : message.find('`', at + kBegin.size());
+    if (end == std::string_view::npos) return out.append(message);
+    const std::string words(message.substr(at + kBegin.size(), end - at - kBegin.size()));
+    const bool is_complete = absl::StrContains(words, "--grpc.socket") ||
+                             absl::StrContains(words, "--address") ||
+                             absl::StrContains(words, "--help");
+    out.append(message.substr(0, at + 1));
+    out += is_complete ? "memprofctl " + words : endpoint.command(words);
+    out += '`';
+    message.remove_prefix(end + 1);
+  }
 }
 
 }  // namespace memprofd::ctl

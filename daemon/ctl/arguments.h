@@ -20,4 +20,11 @@ absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets
 // Rate from either form; 0 when neither is given, an error when both are.
 absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval);
 
+// The command with the --max-pause that a refused snapshot asks for; empty if the refusal has
+// another reason.
+std::string command_with_pause(std::string_view refusal, const std::string& command);
+
+// Completes each "`memprofctl WORDS`" of a message with the option that reaches this memprofd.
+std::string with_endpoint(std::string_view message, const Endpoint& endpoint);
+
 }  // namespace memprofd::ctl

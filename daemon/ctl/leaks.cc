@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
@@ -19,6 +20,7 @@
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
 #include "daemon/ctl/render/render_table.h"
+#include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/snapshot/answers/container_growth.h"
 #include "daemon/snapshot/block_header.h"
@@ -33,6 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kContainers = 5;
+constexpr std::uint32_t kValues = 1000;
 constexpr auto kBetweenAnswers = std::chrono::seconds(2);
 
 // The program's variables at one moment.
@@ -49,6 +52,15 @@ absl::StatusOr<Variables> read_variables(const Options& options, int pid) {
   const auto time = Clock::now();
   ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, options));
   return Variables{time, find_containers(image)};
+}
+
+// Sizes of the program's values, which are read without a pause. Empty if they cannot be read: they
+// only complete an answer.
+pb::ListValuesResponse read_values(const Options& options, int pid) {
+  pb::ListValuesRequest request;
+  request.set_pid(pid);
+  request.set_limit(kValues);
+  return Client(options.endpoint).list_values(request).value_or(pb::ListValuesResponse());
 }
 
 bool does_leak(const pb::ListLeaksResponse& answer) {
@@ -106,7 +118,9 @@ class Search {
   absl::StatusOr<pb::ListLeaksResponse> run(double seconds, Waiting& waiting) {
     ASSIGN_OR_RETURN(pb::ListLeaksResponse answer, source_.list_leaks(request_));
     if (seconds <= 0) return answer;
-    absl::StatusOr<Variables> before = read_variables(options_, pid());
+    const absl::StatusOr<Variables> before = read_variables(options_, pid());
+    if (!before.ok()) report_refusal(std::string(before.status().message()));
+    const pb::ListValuesResponse values = read_values(options_, pid());
     const auto start = Clock::now();
     const auto end =
         start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -116,14 +130,28 @@ class Search {
       ASSIGN_OR_RETURN(answer, source_.list_leaks(request_));
     }
     if (::isatty(STDERR_FILENO) != 0) std::fputs("\r\033[K", stderr);
-    if (does_leak(answer)) name_variables(before, answer);
+    if (!does_leak(answer)) return answer;
+    name_variables(before, answer);
+    if (why_no_variables_.empty()) return answer;
+    grown_values_ = grown_values_text(values, read_values(options_, pid()),
+                                      std::chrono::duration<double>(Clock::now() - start).count());
     return answer;
   }
+  // The values with more entries than before, if a snapshot was refused; else empty.
+  const std::string& grown_values() const { return grown_values_; }
   // The reason why a snapshot was refused, or empty.
   const std::string& why_no_variables() const { return why_no_variables_; }
   int pid() const { return request_.selection().pid(); }
 
  private:
+  // At once, so that the user need not wait for an answer without names of variables.
+  void report_refusal(const std::string& why) const {
+    const std::string command =
+        command_with_pause(why, absl::StrCat("leaks --pid ", pid(), " --for ", options_.duration));
+    std::fprintf(
+        stderr, "memprofctl: the variable that grows will not be named: %s%s\n", why.c_str(),
+        command.empty() ? "" : absl::StrCat("; try ", options_.endpoint.command(command)).c_str());
+  }
   void name_variables(const absl::StatusOr<Variables>& before, pb::ListLeaksResponse& answer) {
     absl::Status status = before.status();
     if (status.ok()) {
@@ -138,6 +166,7 @@ class Search {
   Questions& source_;
   const pb::ListLeaksRequest request_;
   std::string why_no_variables_;
+  std::string grown_values_;
 };
 
 bool grows(const pb::ListLeaksResponse& answer, pb::MemoryArea wanted) {
@@ -158,8 +187,8 @@ absl::StatusOr<pb::Target> find_target(Questions& source, int pid) {
 
 // Whether more is known about the target after a while.
 bool may_be_sampled(const pb::Target& target) {
-  return target.state() != pb::TARGET_STATE_FAILED &&
-         target.state() != pb::TARGET_STATE_DETACHED && target.state() != pb::TARGET_STATE_EXITED;
+  return target.state() != pb::TARGET_STATE_FAILED && target.state() != pb::TARGET_STATE_DETACHED &&
+         target.state() != pb::TARGET_STATE_EXITED;
 }
 
 // The next step, of a target that is sampled.
@@ -169,7 +198,7 @@ std::string advice(const pb::ListLeaksResponse& answer, const Search& search, do
   std::string out;
   if (!search.why_no_variables().empty()) {
     absl::StrAppend(&out, "\nThe variable that keeps it is unknown: ", search.why_no_variables(),
-                    "\n");
+                    "\n", search.grown_values());
   }
   if (seconds <= 0 && does_leak(answer)) {
     absl::StrAppend(&out, "\nTo name the variable that grows, by two snapshots: ",

@@ -264,4 +264,19 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
   return text;
 }
 
+std::string grown_values_text(const pb::ListValuesResponse& before,
+                              const pb::ListValuesResponse& after, double seconds) {
+  constexpr std::size_t kMost = 5;
+  std::string out;
+  std::size_t shown = 0;
+  for (const SizedValue& sized : by_size(after, &before)) {
+    if (sized.growth <= 0 || ++shown > kMost) break;
+    absl::StrAppend(&out, "  ", printable(name_of(*sized.named)), ": ",
+                    value_text(sized.named->value()), fmt::format(" ({:+})\n", sized.growth));
+  }
+  if (out.empty()) return "";
+  return absl::StrCat("\nValues that are larger than ", format_duration(seconds), " before:\n",
+                      out);
+}
+
 }  // namespace memprofd::ctl

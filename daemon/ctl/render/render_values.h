@@ -21,4 +21,9 @@ const std::string& name_of(const ::memprof::v1::NamedValue& named);
 // bytes".
 std::string value_text(const ::memprof::v1::Value& value);
 
+// "Values that are larger than 2.0 min before:", and those with the largest growth; empty if there
+// are none.
+std::string grown_values_text(const ::memprof::v1::ListValuesResponse& before,
+                              const ::memprof::v1::ListValuesResponse& after, double seconds);
+
 }  // namespace memprofd::ctl

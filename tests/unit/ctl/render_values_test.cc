@@ -53,6 +53,28 @@ TEST(ValueText, IsInTheMannerOfOCaml) {
   EXPECT_EQ(text({.kind = ValueKind::kUnread, .why = WhyUnread::kDeep}), "..");
 }
 
+TEST(GrownValues, AreThoseThatGrewTheLargestFirst) {
+  const auto values = [](std::uint64_t pages, std::uint64_t orders) {
+    pb::ListValuesResponse response;
+    for (const auto& [name, size] :
+         {std::pair("Orders[1]", orders), std::pair("Pages[0]", pages)}) {
+      pb::NamedValue& named = *response.add_values();
+      named.set_name(name);
+      named.mutable_value()->set_kind(pb::VALUE_KIND_QUEUE);
+      named.mutable_value()->set_size(size);
+    }
+    return response;
+  };
+  EXPECT_EQ(ctl::grown_values_text(values(5, 7), values(5, 7), 60), "");
+  EXPECT_EQ(ctl::grown_values_text({}, values(5, 7), 60), "");
+  const std::string both = ctl::grown_values_text(values(5, 7), values(95, 9), 60);
+  EXPECT_TRUE(both.starts_with("\nValues that are larger than ")) << both;
+  EXPECT_LT(both.find("Pages[0]"), both.find("Orders[1]")) << both;
+  EXPECT_NE(both.find("(+90)\n"), std::string::npos) << both;
+  const std::string one = ctl::grown_values_text(values(5, 7), values(3, 9), 60);
+  EXPECT_EQ(one.find("Pages[0]"), std::string::npos) << one;
+}
+
 TEST(ValueText, EveryKindHasWords) {
   for (int kind = 0; kind <= static_cast<int>(ValueKind::kUnread); ++kind) {
     Value value{.kind = static_cast<ValueKind>(kind)};

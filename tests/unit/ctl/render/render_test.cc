@@ -313,6 +313,12 @@ TEST(ChoosePid, TakesTheOnlyTarget) {
             "several targets (pids 5, 6); choose with --pid");
 }
 
+TEST(CommandWithPause, TakesTheTimeOfTheRefusal) {
+  EXPECT_EQ(command_with_pause("64 ms are allowed: pass --max-pause 80ms, or restart", "leaks 5"),
+            "leaks 5 --max-pause 80ms");
+  EXPECT_EQ(command_with_pause("pid 5 has ended", "leaks 5"), "");
+}
+
 TEST(RateOf, TakesEitherForm) {
   EXPECT_EQ(*rate_of("1e-4", ""), 1e-4);
   EXPECT_EQ(*rate_of("", "8KB"), 1e-3);
