@@ -26,8 +26,13 @@ absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets
   if (all.empty()) {
     return absl::NotFoundError("no targets; attach with: " + endpoint.command("attach PID"));
   }
+  if (active.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("no target is active, and ", all.size(),
+                                                   " have ended; choose with --pid: `",
+                                                   endpoint.command("targets"), "` lists them"));
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("several targets (pids ", absl::StrJoin(all, ", "), "); choose with --pid"));
+      absl::StrCat("several targets (pids ", absl::StrJoin(active, ", "), "); choose with --pid"));
 }
 
 absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval) {

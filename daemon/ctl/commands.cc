@@ -59,7 +59,7 @@ absl::Status run_targets(const Options& options) {
   if (options.ended) leave_ended(*targets.mutable_targets());
   if (options.json()) return print_json(targets);
   if (options.discovered) return print(discovered_table(targets, stdout_style()));
-  if (!options.ended) return print(targets_table(targets, stdout_style(), options.endpoint));
+  if (!options.ended) return print(running_targets_text(targets, stdout_style(), options.endpoint));
   return print(ended_table(targets, absl::ToUnixNanos(absl::Now()), stdout_style()));
 }
 

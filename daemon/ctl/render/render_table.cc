@@ -122,6 +122,26 @@ std::string targets_table(const pb::ListTargetsResponse& response, const Style& 
   return with_bold_head(table, style);
 }
 
+std::string running_targets_text(pb::ListTargetsResponse response, const Style& style,
+                                 const Endpoint& endpoint) {
+  // A failed one is listed, because its user looks for it here.
+  const auto has_ended = [](const pb::Target& target) {
+    return target.state() == pb::TARGET_STATE_EXITED || target.state() == pb::TARGET_STATE_DETACHED;
+  };
+  const auto runs = [](const pb::Target& target) {
+    return target.state() == pb::TARGET_STATE_SAMPLING ||
+           target.state() == pb::TARGET_STATE_WAITING;
+  };
+  auto& targets = *response.mutable_targets();
+  const auto ended = std::ranges::count_if(targets, has_ended);
+  if (ended == 0 || std::ranges::none_of(targets, runs)) {
+    return targets_table(response, style, endpoint);
+  }
+  targets.erase(std::remove_if(targets.begin(), targets.end(), has_ended), targets.end());
+  return absl::StrCat(targets_table(response, style, endpoint), ended,
+                      " ended: ", endpoint.command("targets --ended"), "\n");
+}
+
 namespace {
 
 // "no rule".
@@ -217,8 +237,9 @@ std::string not_sampled_text(const pb::Target& target, const Endpoint& endpoint)
   const std::string attach = endpoint.command(absl::StrCat("attach ", target.pid()));
   switch (target.state()) {
     case pb::TARGET_STATE_WAITING:
-      return absl::StrCat(target_line(target), "It is not sampled yet. To see when it is: ",
-                          endpoint.command("targets"), "\n");
+      return absl::StrCat(target_line(target),
+                          "It is not sampled yet. To see when it is: ", endpoint.command("targets"),
+                          "\n");
     case pb::TARGET_STATE_FAILED:
       return absl::StrCat(target_line(target), "To attach again, without this cause: ", attach,
                           "\n");

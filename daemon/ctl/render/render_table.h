@@ -20,6 +20,9 @@ struct Style {
 // All texts end in a newline.
 std::string targets_table(const pb::ListTargetsResponse& response, const Style& style,
                           const Endpoint& endpoint = {});
+// The same without targets that have ended, and their number. If none runs, all of them.
+std::string running_targets_text(pb::ListTargetsResponse response, const Style& style,
+                                 const Endpoint& endpoint = {});
 // All OCaml programs that run, and why each is or is not profiled.
 std::string discovered_table(const pb::ListTargetsResponse& response, const Style& style);
 // Ended targets: when, how, and their live memory then.

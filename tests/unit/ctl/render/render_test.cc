@@ -311,6 +311,29 @@ TEST(ChoosePid, TakesTheOnlyTarget) {
   targets.mutable_targets(0)->set_state(pb::TARGET_STATE_WAITING);
   EXPECT_EQ(choose_pid(0, targets).status().message(),
             "several targets (pids 5, 6); choose with --pid");
+  pb::Target& third = *targets.add_targets();
+  third.set_pid(7);
+  third.set_state(pb::TARGET_STATE_EXITED);
+  EXPECT_EQ(choose_pid(0, targets).status().message(),
+            "several targets (pids 5, 6); choose with --pid");
+  for (pb::Target& target : *targets.mutable_targets()) target.set_state(pb::TARGET_STATE_EXITED);
+  EXPECT_EQ(choose_pid(0, targets).status().message(),
+            "no target is active, and 3 have ended; choose with --pid: `memprofctl targets` lists "
+            "them");
+}
+
+TEST(RunningTargets, LeaveOutEndedOnesWhileAnyRuns) {
+  pb::ListTargetsResponse targets;
+  *targets.add_targets() = target_in(pb::TARGET_STATE_EXITED, "gone");
+  EXPECT_THAT(running_targets_text(targets, {}), HasSubstr("gone"));
+  EXPECT_THAT(running_targets_text(targets, {}), Not(HasSubstr("--ended")));
+  *targets.add_targets() = target_in(pb::TARGET_STATE_FAILED, "no descriptor is free");
+  *targets.add_targets() = target_in(pb::TARGET_STATE_SAMPLING, "at a lower rate");
+  const std::string text = running_targets_text(targets, {});
+  EXPECT_THAT(text, HasSubstr("at a lower rate"));
+  EXPECT_THAT(text, HasSubstr("no descriptor is free"));
+  EXPECT_THAT(text, Not(HasSubstr("gone")));
+  EXPECT_THAT(text, HasSubstr("\n1 ended: memprofctl targets --ended\n"));
 }
 
 TEST(CommandWithPause, TakesTheTimeOfTheRefusal) {
