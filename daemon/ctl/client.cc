@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/export/clients/tls_files.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/pem_file.h"
@@ -31,6 +32,8 @@ constexpr int kTimeoutSeconds = 20;
 // Replaces the gRPC library's message for a deadline of this side.
 constexpr char kOwnDeadline[] = "Deadline Exceeded";
 constexpr int kInspectionTimeoutSeconds = 120;
+// The gRPC library's message for an answer in HTTP/1.
+constexpr char kHttpAnswer[] = "http1.x server";
 constexpr int kReconnectMs = 1000;
 // Limit for answers without pages or pieces, such as a history of many series.
 constexpr int kMaxAnswerBytes = 64 << 20;
@@ -124,7 +127,10 @@ absl::Status check(const Endpoint& endpoint) {
     if (file.empty()) continue;
     RETURN_IF_ERROR(read_pem(file, file).status());
   }
-  return absl::OkStatus();
+  if (endpoint.tls.cert_file.empty() || endpoint.tls.key_file.empty()) return absl::OkStatus();
+  return read_tls_files({"--tls.cert", endpoint.tls.cert_file},
+                        {"--tls.key", endpoint.tls.key_file}, {})
+      .status();
 }
 
 struct Client::Stub {
@@ -180,6 +186,11 @@ absl::Status Client::unreachable(const std::string& why) const {
     return absl::UnavailableError(
         absl::StrCat("memprofd at ", endpoint_.target(),
                      " and memprofctl do not agree on TLS: ", tls_cause(why)));
+  }
+  if (absl::StrContains(why, kHttpAnswer)) {
+    return absl::UnavailableError(
+        absl::StrCat(endpoint_.target(),
+                     " is an HTTP port; give the address of memprofd's --grpc.listen-address"));
   }
   const bool closed = absl::StrContains(why, "losed") || absl::StrContains(why, "reset");
   if (closed && !endpoint_.address.empty()) {
