@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "daemon/ctl/arguments.h"
 #include "daemon/ctl/command_line.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/query_options.h"
@@ -130,7 +131,10 @@ class Program {
     absl::Status status = ctl::check(options_.endpoint);
     if (status.ok()) status = run_();
     if (!status.ok()) {
-      std::fprintf(stderr, "memprofctl: %s\n", std::string(status.message()).c_str());
+      std::fprintf(
+          stderr, "memprofctl: %s\n",
+          ctl::with_endpoint({status.message().data(), status.message().size()}, options_.endpoint)
+              .c_str());
     }
     if (program_exit_ >= 0) return program_exit_;
     return static_cast<int>(memprofd::exit_code_of(status));

@@ -43,7 +43,7 @@ absl::Status check_live_sites(const pb::ListSitesResponse& answer, const std::st
   if (!answer.sites().empty() && answer.sites(0).live_objects() > 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no living sampled block of pid ", answer.target().pid(),
                                           " has a callstack that matches \"", pattern,
-                                          "\"; memprofctl sites lists sites"));
+                                          "\"; `memprofctl sites` lists sites"));
 }
 
 }  // namespace memprofd

@@ -336,6 +336,19 @@ TEST(RunningTargets, LeaveOutEndedOnesWhileAnyRuns) {
   EXPECT_THAT(text, HasSubstr("\n1 ended: memprofctl targets --ended\n"));
 }
 
+TEST(WithEndpoint, CompletesCommandsThatLackIt) {
+  const Endpoint endpoint{.socket = "/tmp/a.sock"};
+  EXPECT_EQ(with_endpoint("no 5; `memprofctl targets` lists them, `memprofctl info` too", endpoint),
+            "no 5; `memprofctl targets --grpc.socket /tmp/a.sock` lists them, `memprofctl info "
+            "--grpc.socket /tmp/a.sock` too");
+  for (const char* message :
+       {"", "no command", "`memprofctl open", "`memprofctl rate --help` helps",
+        "`memprofctl targets --grpc.socket /b` lists them",
+        "`memprofctl targets --address a:1` lists them"}) {
+    EXPECT_EQ(with_endpoint(message, endpoint), message);
+  }
+}
+
 TEST(CommandWithPause, TakesTheTimeOfTheRefusal) {
   EXPECT_EQ(command_with_pause("64 ms are allowed: pass --max-pause 80ms, or restart", "leaks 5"),
             "leaks 5 --max-pause 80ms");
