@@ -154,6 +154,18 @@ class BadOptions(unittest.TestCase):
 
 
 class Options(E2ETest):
+    def test_the_port_of_http_is_not_that_of_grpc(self):
+        daemon = self.daemon()
+        said = said_of("--address", f"127.0.0.1:{daemon.port}", "targets", program="memprofctl", code=harness.UNAVAILABLE)
+        self.assertIn("is an HTTP port; give the address of memprofd's --grpc.listen-address", said)
+
+    def test_commands_in_messages_reach_this_memprofd(self):
+        daemon = self.daemon()
+        for command in (("detach", "999999"), ("leaks", "--pid", "999999")):
+            with self.subTest(command):
+                said = daemon.ctl(*command, check=False).stderr
+                self.assertIn(f"`memprofctl targets --grpc.socket {daemon.socket}`", said)
+
     def test_what_stands_later_counts(self):
         """Options of /etc/default/memprofd follow those of the unit."""
         elsewhere = self.folder / "elsewhere.sock"

@@ -94,6 +94,7 @@ class Asking(TlsCase):
         self.says(self.ask("targets", ca=None, name=None, scheme=""), harness.UNAVAILABLE, "may want TLS", "--address https://")
         self.says(self.ask("targets", scheme="http://"), harness.USAGE, "http://", "write https://")
         self.says(self.ask("targets", ca="missing"), harness.USAGE, "missing.pem", "cannot be read")
+        self.says(self.ask("targets", "--tls.key", self.pem / "looker.key"), harness.USAGE, "--tls.key", "is not the key of")
         half = {"MEMPROFD_TLS_CERT": str(self.pem / "ops.pem")}
         self.says(self.ask("targets", name=None, env=half), harness.USAGE, "--tls.cert and --tls.key belong together")
         self.says(self.ask("targets", scheme="ftp://"), harness.USAGE, "https://HOST:PORT")
