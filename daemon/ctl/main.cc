@@ -3,8 +3,10 @@
 #include <grpc/support/log.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -55,6 +57,11 @@ Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and i
   --address HOST:PORT      Connect to memprofd over TCP; --grpc.socket PATH: another Unix socket
   --help-all, --version    Print all options, commands and exit codes; print the version
 )";
+
+// Messages of CLI11.
+constexpr char kNoCommand[] = "A subcommand is required";
+constexpr char kNoPid[] = "--pid is required";
+constexpr char kBadPid[] = "Could not convert: --pid = ";
 
 class Help : public CLI::Formatter {
  public:
@@ -118,12 +125,8 @@ class Program {
     try {  // CLI11 reports through exceptions
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      const std::vector<std::string> rest = app_.remaining();
-      if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) &&
-          app_.get_subcommands().empty() && !rest.empty() && !rest[0].starts_with('-')) {
-        std::fprintf(stderr,
-                     "memprofctl: unknown command \"%s\"; `memprofctl --help` lists all commands\n",
-                     rest[0].c_str());
+      if (const std::string message = usage_message(error); !message.empty()) {
+        std::fprintf(stderr, "memprofctl: %s\n", message.c_str());
         return static_cast<int>(ExitCode::kUsage);
       }
       return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
@@ -141,6 +144,29 @@ class Program {
   }
 
  private:
+  // For errors of which CLI11's own message lacks the cause or the remedy; else empty.
+  std::string usage_message(const CLI::ParseError& error) {
+    std::string path;
+    const CLI::App* command = &app_;
+    while (!command->get_subcommands().empty()) {
+      command = command->get_subcommands().back();
+      path += command->get_name() + " ";
+    }
+    const std::string what = error.what();
+    const std::vector<std::string> rest = app_.remaining(true);
+    if (what == kNoCommand) {
+      const std::string list = "; `memprofctl " + path + "--help` lists all commands";
+      if (rest.empty()) return "missing command" + list;
+      if (rest[0].starts_with('-')) return "";
+      return "unknown command \"" + path + rest[0] + "\"" + list;
+    }
+    if (what == kNoPid) return "missing argument PID";
+    if (what.starts_with(kBadPid)) return "bad pid " + what.substr(std::size(kBadPid) - 1);
+    if (path == "top " && std::ranges::find(rest, "--last") != rest.end()) {
+      return "top has no --last; its option for a time is --window, such as --window 1m";
+    }
+    return "";
+  }
   void add_tls(const char* name, std::string& file, const char* environment, const char* help) {
     app_.add_option(name, file, help)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/questions.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/value_recording.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/export/api/values_service.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/trace/replay.h"
+#include "daemon/util/shell_word.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -159,6 +163,13 @@ absl::StatusOr<QuestionTarget> ask(const TargetSpec& target, const Endpoint& end
   if (target.file.empty()) {
     asked.source = ask_daemon(endpoint);
   } else {
+    const bool is_name = target.file.find_first_of("./") == std::string::npos;
+    if (is_name && ::access(target.file.c_str(), F_OK) != 0) {
+      return absl::NotFoundError(absl::StrCat(target.file,
+                                              " is neither a pid nor a trace file; find the pid "
+                                              "with: pgrep -n ",
+                                              shell_word(target.file)));
+    }
     ASSIGN_OR_RETURN(asked.source, ask_file(target.file));
   }
   asked.pid = target.pid;

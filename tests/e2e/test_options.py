@@ -140,7 +140,23 @@ class BadOptions(unittest.TestCase):
                 self.assertIn(reason, said_of("--name", name))
 
     def test_a_command_that_there_is_not(self):
-        self.assertIn('unknown command "snapshto"', said_of("snapshto", "take", program="memprofctl"))
+        for words, text in ((("snapshto", "take"), 'unknown command "snapshto"; `memprofctl --help` lists'),
+                            (("snapshot", "foo"), 'unknown command "snapshot foo"; `memprofctl snapshot --help` lists'),
+                            (("trace", "foo", "bar"), 'unknown command "trace foo"; `memprofctl trace --help` lists'),
+                            (("trace",), "missing command; `memprofctl trace --help` lists"),
+                            ((), "missing command; `memprofctl --help` lists")):
+            with self.subTest(words):
+                self.assertEqual(f"memprofctl: {text} all commands\n", said_of(*words, program="memprofctl"))
+
+    def test_arguments_of_memprofctl(self):
+        for words, text in ((("attach", "abc"), "bad pid abc"), (("attach",), "missing argument PID"),
+                            (("top", "--last", "1m"), "--window 1m")):
+            with self.subTest(words):
+                self.assertRegex(said_of(*words, program="memprofctl"), rf"\Amemprofctl: .*{text}\n\Z")
+
+    def test_a_name_is_no_target(self):
+        said = said_of("leaks", "my_shop", program="memprofctl", code=harness.NO_PROCESS)
+        self.assertIn("my_shop is neither a pid nor a trace file; find the pid with: pgrep -n my_shop", said)
 
     def test_a_duration_needs_a_unit(self):
         self.assertIn("write a number and a unit", said_of("--history.retention", "5"))
