@@ -43,7 +43,7 @@ Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and i
   targets, info, doctor    List targets and OCaml processes; show limits of memprofd; find problems
 
   top                      Watch allocation sites live
-  leaks                    Say whether a process leaks memory, where, and since when
+  leaks                    Report whether a process leaks memory, where, and since when
   report, sites, callers   Show allocation sites, live or of a trace file; export profiles
   history, diff            Show counts over time; compare time ranges, targets or trace files
   rss                      Break down the resident memory of a process
@@ -96,9 +96,9 @@ class Program {
             "PEM file of the authorities that may have signed memprofd's certificate "
             "(default: those of the system)");
     add_tls("--tls.cert", options_.endpoint.tls.cert_file, "MEMPROFD_TLS_CERT",
-            "PEM file of the certificate that memprofctl shows");
+            "PEM file of the certificate that memprofctl presents");
     add_tls("--tls.key", options_.endpoint.tls.key_file, "MEMPROFD_TLS_KEY",
-            "PEM file of that certificate's key");
+            "PEM file of the key of --tls.cert");
     add_run();
     add_control_commands();
     add_question_commands();
@@ -213,10 +213,7 @@ class Program {
         ->group("");
   }
 
-  void add_pid(CLI::App* sub) {
-    sub->add_option("pid,--pid", options_.pid,
-                    "Process ID; may be omitted when there is only one target");
-  }
+  void add_pid(CLI::App* sub) { ctl::add_pid(*sub, options_.pid, "pid,--pid"); }
   void add_rate(CLI::App* sub, const char* rate_names) {
     sub->add_option(rate_names, options_.rate, "Samples per allocated word, such as 1e-5");
     sub->add_option("--sampling-interval", options_.interval,
@@ -254,9 +251,8 @@ class Program {
            "each, or no (default: sum)")
         ->check(CLI::IsMember({ctl::kSumChildren, ctl::kEachChild, ctl::kNoChildren}))
         ->type_name("MODE");
-    run->add_flag(
-        "--live", options_.live,
-        "Print to stderr once a second what is live, as top does, while the program runs");
+    run->add_flag("--live", options_.live,
+                  "While it runs, print live memory to stderr once per second, like top");
     CLI::App* check = add(
         "check", "Run a program and exit with 1 if its heap breaks a limit or an assertion; for CI",
         &ctl::run_run);
@@ -279,13 +275,12 @@ class Program {
              "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
     add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
     add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
-    add_rule(
-        "--max-growth", &ctl::RuleOptions::max_growth,
-        "Limit what leaks in the later half of the run, between major collections; 0: nothing");
+    add_rule("--max-growth", &ctl::RuleOptions::max_growth,
+             "Limit growth between major collections in the second half of the run; 0: no growth");
     add_rule("--max-lifetime", &ctl::RuleOptions::max_lifetime,
              "Limit the lifetime of 99 % of the allocated bytes", "[REGEX=]DURATION");
     add_rule("--max-age", &ctl::RuleOptions::max_age,
-             "Limit the age of the oldest block that lives at the end", "[REGEX=]DURATION");
+             "Limit the age of the oldest block that is alive at the end", "[REGEX=]DURATION");
     const auto add_text = [check, this](const char* name, auto member, const char* help,
                                         const char* type) {
       check
@@ -333,7 +328,7 @@ class Program {
                    "List all OCaml programs that run here, and why each is or is not profiled")
         ->excludes(ended);
     add_format(targets, {ctl::kTable, ctl::kJson});
-    CLI::App* attach = add("attach", "Start to profile a running process", &ctl::run_attach);
+    CLI::App* attach = add("attach", "Start profiling a running process", &ctl::run_attach);
     attach->add_option("pid,--pid", options_.pid, "PID, or --pid PID")->required();
     add_rate(attach, "--sampling-rate,--rate");
     add_budget(attach, "default: as memprofd was started");
@@ -370,7 +365,7 @@ class Program {
     add_rate(rate, "rate,--sampling-rate");
     add_budget(rate, "default: unchanged");
     add_format(rate, {ctl::kTable, ctl::kJson});
-    CLI::App* doctor = add("doctor", "Check kernel, privileges and a process, and name remedies",
+    CLI::App* doctor = add("doctor", "Check kernel, privileges and a process, and suggest remedies",
                            &ctl::run_doctor);
     add_pid(doctor);
     add_format(doctor, {ctl::kTable, ctl::kJson});
@@ -439,17 +434,15 @@ class Program {
   }
 
   void add_leaks() {
-    CLI::App* leaks =
-        add("leaks", "Say whether a process leaks memory: what grows, since when and how fast",
-            &ctl::run_leaks);
+    CLI::App* leaks = add("leaks", "Report whether a process leaks memory, where, and since when",
+                          &ctl::run_leaks);
     add_target(*leaks, options_.query);
     add_range(*leaks, options_.query);
     add_filter(*leaks, options_.query, false);
     add_grouping(*leaks, options_.query);
     leaks
         ->add_option("--for", options_.duration,
-                     "Wait for DURATION, then answer, and name the variables that grow by two "
-                     "snapshots of the heap")
+                     "Wait DURATION, then answer; two heap snapshots show which variables grew")
         ->type_name("DURATION");
     ctl::add_max_pause(*leaks, options_);
     leaks
@@ -521,7 +514,7 @@ class Program {
     events->add_flag("--callstacks", options_.full_callstacks, "Print complete callstacks");
     events->add_option("-n,--limit", options_.event_limit, "Stop after N events");
     CLI::App* trace =
-        app_.add_subcommand("trace", "Record traces, here or by memprofd on its own disk");
+        app_.add_subcommand("trace", "Record traces, to a local file or on memprofd's disk");
     trace->require_subcommand(1);
     add_record(trace->add_subcommand("record"));
     add_dump(trace->add_subcommand("dump"));

@@ -110,8 +110,9 @@ void add_frames(CLI::App& app, QueryOptions& options) {
   add_choice(
       app, "--frames", kFrames,
       [&filter = options.filter](pb::Frames frames) { filter.set_frames(frames); },
-      "Name sites by the innermost frame of all, or of the application: not of the standard "
-      "library or the runtime (default: application in tables, all in other formats)");
+      "Name sites by the innermost frame (all) or the innermost one outside the standard library "
+      "and "
+      "the runtime (application; default in tables)");
 }
 
 void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {
@@ -166,8 +167,8 @@ void add_order(CLI::App& app, QueryOptions& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-void add_pid(CLI::App& app, int& pid) {
-  app.add_option("--pid", pid, "Process ID; may be omitted when there is only one target");
+void add_pid(CLI::App& app, int& pid, const char* names) {
+  app.add_option(names, pid, "Process ID; may be omitted when there is only one target");
 }
 
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats) {

@@ -41,8 +41,8 @@ void add_grouping(CLI::App& app, QueryOptions& options);
 // --sort and --limit.
 void add_order(CLI::App& app, QueryOptions& options);
 
-// --pid, for commands whose first word is something else.
-void add_pid(CLI::App& app, int& pid);
+// names: "--pid" for commands whose first word is something else, or "pid,--pid".
+void add_pid(CLI::App& app, int& pid, const char* names = "--pid");
 
 // --output: "table" and others; the first one is the default.
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats);

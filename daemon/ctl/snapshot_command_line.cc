@@ -24,7 +24,7 @@ class HeapDumpCommandLine {
     }
     add_retained();
     add_why();
-    CLI::App* diff = add_question("diff", "Compare with a later snapshot", &run_snapshot_diff);
+    CLI::App* diff = add_question("diff", "Compare two snapshots", &run_snapshot_diff);
     diff->add_option("other", options_.other_heap_file, "Later snapshot")
         ->type_name("OTHER")
         ->required();
@@ -119,7 +119,7 @@ class HeapDumpCommandLine {
   }
   void add_convert() {
     CLI::App* convert =
-        add_(*snapshot_, "convert", "Convert it for Chrome DevTools (.heapsnapshot)",
+        add_(*snapshot_, "convert", "Convert a snapshot for Chrome DevTools (.heapsnapshot)",
              &run_snapshot_convert);
     add_file(*convert);
     convert->add_option("--out", options_.out, "Write to this file")->type_name("FILE")->required();

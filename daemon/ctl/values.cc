@@ -134,7 +134,7 @@ void add_values(const CommandLine& line, CLI::App& app) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   CLI::Option* watch =
-      app.add_flag("--watch", own.watch, "Print values as they change, like watch");
+      app.add_flag("--watch", own.watch, "Print values as they change, like watch")->group("");
   app.add_option("--graph", own.graph_of, "Show one value as a graph of all blocks that it reaches")
       ->type_name("NAME")
       ->excludes(watch);

@@ -180,7 +180,7 @@ absl::Status run_watch(const Options& options, const WatchOptions& watch) {
 }
 
 void add_resume(const CommandLine& line, CLI::App& app) {
-  line.set_up(app, "Resume a program that waits in a pause point", &run_resume);
+  line.set_up(app, "Resume a program that waits at a pause point", &run_resume);
   add_pid(app, line.options().pid);
 }
 
@@ -198,7 +198,7 @@ void add_watch(const CommandLine& line, CLI::App& app) {
                "Show the contents of strings, which may be secret");
   CLI::Option* keep = app.add_flag(
       "--keep", watch.keep,
-      "Have memprofd record the numbers of these module values for value-history, and exit");
+      "Have memprofd record the numbers of these module values for `values history`, then exit");
   app.add_flag("--forget", watch.forget, "Stop that recording")->excludes(keep);
   add_format(app, line.options().format, {kTable, kJson});
 }

@@ -130,7 +130,7 @@ absl::Status run_assertions(const Options& options) {
 std::vector<FileQuestion> file_questions() {
   return {
       {"show", "Count blocks by kind, shape, size and site, and free memory", &run_show},
-      {"largest", "Show the largest single blocks, and what holds them", &run_largest},
+      {"largest", "Show the largest single blocks, and what keeps them alive", &run_largest},
       {"garbage", "Show floating garbage (unreachable, not yet collected) by site and age",
        &run_garbage},
       {"waste", "Show wasted memory", &run_waste},
