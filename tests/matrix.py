@@ -33,7 +33,7 @@ def checks(version):
     five = version.startswith("5.")
     stacks = "*StackTruth*ocaml5*:*StackTruthOfDomains*" if five else "*StackTruth*ocaml4*"
     always = [("stacks", f"kernel:{stacks}"), ("torn reads", f"kernel:TornReads.{'*Domain*' if five else '*Thread*'}"),
-              ("estimates", "e2e/test_attach"),
+              ("estimates", "e2e/test_attach"), ("accuracy", "e2e/test_accuracy"), ("lifetimes", "e2e/test_lifetimes"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
               ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"),
               ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values"),
@@ -44,6 +44,8 @@ def checks(version):
         return always
     return always + [("domains", "e2e/test_domains"), ("their deaths", "e2e/test_domain_deaths"),
                      ("observe mode", "e2e/test_observe"), ("captures", "e2e/test_capture"),
+                     ("agent capture", "agent/test_own_walk5"), ("runs", "e2e/test_run:Numbers5"),
+                     ("growth", "e2e/test_run:Growth5"), ("probes", "calls/test_c_probes:ByProbesOfOcaml5"),
                      ("containers", "e2e/test_containers:ContainerOfOtherLibc"), ("calls", "calls/test_calls"),
                      ("C events", "calls/test_c_events"), ("mallocs", "calls/test_c_mallocs"),
                      ("resident", "e2e/test_totals"), ("its parts", "e2e/test_rss_parts")]

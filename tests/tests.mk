@@ -168,8 +168,8 @@ torn-reads: all $(BUILD)/tests/kernel_tests $(BUILD)/targets-4.14/torn $(BUILD)/
 # Callstacks of C's memory beside what a full unwinding finds. make c-stacks STACKS=1000000
 .PHONY: c-stacks
 STACKS ?= 100000
-C_STACKS_VERSIONS = targets:ocaml4 targets-4.14:ocaml4 targets-trixie:ocaml5 targets-forky:ocaml5
-c-stacks: all $(BUILD)/tests/kernel_tests $(BUILD)/targets/c_stacks $(BUILD)/targets-4.14/c_stacks $(addprefix $(BUILD)/targets-,trixie/domains trixie/c_stacks forky/domains forky/c_stacks)
+C_STACKS_VERSIONS = targets:ocaml4 targets-4.14:ocaml4 targets-trixie:ocaml5 targets-forky:ocaml5 targets-experimental:ocaml5
+c-stacks: all $(BUILD)/tests/kernel_tests $(BUILD)/targets/c_stacks $(BUILD)/targets-4.14/c_stacks $(foreach release,trixie forky experimental,$(addprefix $(BUILD)/targets-$(release)/,domains c_stacks))
 	$(Q)for version in $(C_STACKS_VERSIONS); do MEMPROFD_BUILD=$(BUILD) MEMPROFD_TARGETS=$(BUILD)/$${version%:*} C_STACKS=$(STACKS) \
 		$(BUILD)/tests/kernel_tests --gtest_brief=1 --gtest_filter="CStackTruth.*/$${version#*:}" || exit 1; done
 kernel-test: $(BUILD)/tests/kernel_tests

@@ -20,6 +20,9 @@ from walked_program import (BY_AGENT, BY_RUNTIME, DIFFERED, OK, STACKS, UNKNOWN_
 
 RELEASES = [release for release in ("trixie", "forky", "experimental")
             if release == "trixie" or os.path.exists(os.path.join(BUILD, f"targets-{release}", "fibers"))]
+# MEMPROFD_TARGETS names one of them: the matrix tests each release by itself.
+ONLY = os.path.basename(os.environ.get("MEMPROFD_TARGETS", "")).removeprefix("targets-")
+RELEASES = [ONLY] if ONLY in RELEASES else RELEASES
 
 
 def again(program, *lines):

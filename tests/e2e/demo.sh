@@ -105,7 +105,7 @@ say_what_next() {
 		Cache.copy lives for seconds and stays bounded, Request and Order_parser allocate most
 		and keep nothing.
 
-		On your own server (OCaml 4.11 to 4.14, 5.3 or 5.4; no rebuild, no restart):
+		On your own server (OCaml 4.11 to 4.14, 5.3 to 5.5; no rebuild, no restart):
 		  sudo $build/memprofd --pid PID            attach and serve until stopped
 		  sudo $build/memprofctl top --pid PID      sites, live
 		  sudo $build/memprofctl report --pid PID   the same once, as text

@@ -14,11 +14,12 @@ import harness
 from harness import E2ETest, eventually, proc_status, sum_sites
 
 SEEDS = range(8)
-KILLS = range(50) if harness.MATRIX else SEEDS
 LONGEST = 0.6  # seconds; an attach takes some tenths, so moments before and after it occur
 
 
 class DaemonDies(E2ETest):
+    KILLS = range(50) if harness.MATRIX else SEEDS
+
     def check_unharmed(self, target):
         """The target runs, is neither stopped nor traced, and answers."""
         self.assertEqual("0", proc_status(target.pid, "TracerPid"))
@@ -38,11 +39,11 @@ class DaemonDies(E2ETest):
         self.assert_same_output(target, expected)
 
     def test_killed(self):
-        for seed in KILLS:
+        for seed in self.KILLS:
             with self.subTest(seed=seed):
                 self.die_at_a_random_moment(seed, signal.SIGKILL)
             self.processes_end()
-        harness.NOTES.append(f"{len(KILLS)} kills")
+        harness.NOTES.append(f"{len(self.KILLS)} kills")
 
     def test_told_to_end(self):
         for seed in list(SEEDS)[:4]:

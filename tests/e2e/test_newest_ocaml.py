@@ -12,11 +12,19 @@ os.environ["MEMPROFD_TARGETS"] = str(FOLDER)  # before the harness reads it
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path += [str(TESTS / folder) for folder in ("kit", "e2e", "heaps", "calls")]
 
+import test_faults  # noqa: E402
+
 CASES = [
     "test_attach.KnownAllocations.test_allocated_promoted_and_live_bytes_are_true",
     "test_attach.KnownAllocations.test_program_without_debug_information",
     "test_attach.KnownAllocations.test_second_attach_after_detach",
     "test_attach.KnownAllocations.test_rate_change_while_attached",
+    "test_accuracy.Accuracy.test_ocaml5",
+    "test_accuracy.LargeBlocks.test_ocaml5",
+    "test_lifetimes.OverRateChanges.test_ocaml5_follows_it_until_it_dies",
+    "test_lifetimes.OverRateChanges.test_ocaml5_samples_what_is_allocated_while_the_rate_changes",
+    "test_capture.Captures.test_same_sites_and_stacks_of_ocaml_5",
+    "test_newest_ocaml.Kills.test_killed",
     "test_attach.Ways.test_preloaded_agent",
     "test_attach.Ways.test_linked_agent",
     "test_domains.Domains.test_estimates_are_what_all_domains_allocate",
@@ -41,6 +49,10 @@ CASES = [
     "test_calls.Times.test_ocaml5",
     "test_calls.Times.test_fibers",
     "test_c_memory.CMemoryOfOcaml5.test_a_leak_is_charged_to_its_line",
+    "test_c_probes.ByProbesOfOcaml5.test_a_leak_is_charged_to_its_line",
+    "test_c_probes.ByProbesOfOcaml5.test_estimates_are_as_wrong_as_they_say",
+    "test_c_probes.ByProbesOfOcaml5.test_a_detach_leaves_no_breakpoint_behind",
+    "test_run.Growth5.test_growth",
     "test_totals.ResidentMemory.test_to_the_byte_of_programs_that_stand_still",
     "test_totals.ResidentMemory.test_custom_blocks_own_what_malloc_gave_to_them",
     "test_rss_parts.RssParts.test_tables_of_the_runtime",
@@ -53,6 +65,10 @@ def why_not():
         return ""
     reason = FOLDER / "why-not"
     return reason.read_text().strip() if reason.exists() else f"{FOLDER} is not built (make targets)"
+
+
+class Kills(test_faults.DaemonDies):
+    KILLS = range(3)
 
 
 class NotHere(unittest.TestCase):
