@@ -78,8 +78,8 @@ double samples_to_be_named(std::size_t sites, double false_discoveries = kFalseD
 // One-sided probability of more than this number of standard errors.
 double chance_beyond(double standard_errors);
 
-// Leaks of a few large blocks, each of which replaces a smaller one: a Buffer that is never cleared,
-// a table or an array that is enlarged again and again.
+// Leaks of a few large blocks, each of which replaces a smaller one: a Buffer that is never
+// cleared, a table or an array that is enlarged again and again.
 
 // A block that is certain, or nearly certain, to be sampled.
 struct LargeBlock {

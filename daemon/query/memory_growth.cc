@@ -12,9 +12,7 @@ namespace {
 
 constexpr std::size_t kFloorSteps = 20;
 constexpr double kHighestChance = 0.01;
-constexpr double kLeastGrowth = 1 << 20;  // bytes
-constexpr double kLeastShare = 0.02;      // share of the first floor
-constexpr double kLeastRise = 0.025;      // share of the growth that counts as a rise
+constexpr double kLeastRise = 0.025;  // share of the growth that counts as a rise
 constexpr int kFewestRises = 3;
 
 double bytes_of(const MemoryParts& memory, MemoryArea area) {
@@ -97,7 +95,8 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
   const double chance = chance_of_rise(bytes);
   result.confidence = 1 - chance;
   const double growth = result.end_bytes - result.begin_bytes;
-  const double least = std::max({kLeastGrowth, kLeastShare * result.begin_bytes, 2 * line.scatter});
+  const double least =
+      std::max({kLeastGrowth, kLeastGrowthShare * result.begin_bytes, 2 * line.scatter});
   result.grows = growth >= least && chance <= kHighestChance && continues(floors) &&
                  rises_of(floors, growth) >= kFewestRises;
   if (result.grows) result.since_ns = risen_since(floors, growth);

@@ -27,6 +27,9 @@ inline constexpr int kMemoryAreas = 3;
 
 // Fewer floors are not judged: by chance alone they rise in more than 1 % of cases.
 inline constexpr std::size_t kFewestFloors = 6;
+// A change matters if it reaches both of these: bytes, and a share of the first floor.
+inline constexpr double kLeastGrowth = 1 << 20;
+inline constexpr double kLeastGrowthShare = 0.02;
 
 struct MemoryFloor {
   std::uint64_t time_ns = 0;

@@ -81,16 +81,24 @@ std::string diff_text(const pb::DiffSitesResponse& response, const pb::DiffSites
       request.per_second() && measure_row(order).is_flow() ? ", change per second" : "", "\n\n");
   TextTable table(
       {{"CHANGE", Align::kRight}, {"BASE", Align::kRight}, {"OTHER", Align::kRight}, {"WHAT"}});
+  const bool is_bound = response.sessions_differ() && measure_row(order).blocks == Blocks::kLive;
+  // The later side counts all blocks from before the restart.
+  const bool base_is_later =
+      response.base_range().end_unix_ns() > response.other_range().end_unix_ns();
+  const auto change_text = [&](const pb::SiteDiff& diff) {
+    if (!is_bound) return signed_text(diff.change(), diff.change_stderr(), order);
+    return absl::StrCat(base_is_later ? ">= " : "<= ", signed_text(diff.change(), 0, order));
+  };
   const auto add = [&](const pb::SiteDiff& diff, const std::string& name) {
-    table.add_row({signed_text(diff.change(), diff.change_stderr(), order),
-                   measured_text(diff.base(), order), measured_text(diff.other(), order), name});
+    table.add_row({change_text(diff), measured_text(diff.base(), order),
+                   measured_text(diff.other(), order), name});
   };
   for (const pb::SiteDiff& diff : response.diffs()) {
     add(diff, site_text(diff.other(), request.group_by()));
   }
   add(response.total(), absl::StrCat("all ", response.groups()));
   absl::StrAppend(&out, joined(table, style));
-  if (response.sessions_differ() && measure_row(order).blocks == Blocks::kLive) {
+  if (is_bound) {
     absl::StrAppend(&out,
                     "\nSampling restarted between the two (after a rate change or a loss). Blocks "
                     "from before the restart are no\nlonger followed and count as live, so a "
@@ -176,6 +184,20 @@ std::string confidence_text(double confidence) {
   return absl::StrFormat("%.3g %%", std::min(confidence, 0.999) * 100);
 }
 
+// "steady" only if the change is too small to matter.
+std::string not_growing_text(const pb::MemoryGrowth& area) {
+  if (area.moments() < kFewestFloors) {
+    return area.area() == pb::MEMORY_AREA_HEAP ? "not known yet: too few major collections"
+                                               : "not known yet";
+  }
+  const double change = area.end_bytes() - area.begin_bytes();
+  if (std::abs(change) < std::max(kLeastGrowth, kLeastGrowthShare * area.begin_bytes())) {
+    return "steady";
+  }
+  return absl::StrCat(change < 0 ? "-" : "+", format_bytes(std::abs(change)),
+                      change < 0 ? "" : ", not certain");
+}
+
 // One line per area, growing ones first.
 std::string memory_text(const pb::ListLeaksResponse& response) {
   if (response.memory().empty()) return "";
@@ -185,16 +207,12 @@ std::string memory_text(const pb::ListLeaksResponse& response) {
                    [](const auto* a, const auto* b) { return a->grows() && !b->grows(); });
   TextTable table({{"MEMORY"}, {"NOW", Align::kRight}, {"GROWTH"}});
   for (const pb::MemoryGrowth* area : areas) {
-    std::string words = "steady";
-    if (area->grows()) {
-      words = absl::StrCat("+", format_bytes(area->end_bytes() - area->begin_bytes()), " since ",
-                           utc_text(area->since_unix_ns()), ", ",
-                           format_bytes(area->bytes_per_second() * 60), " per minute (",
-                           confidence_text(area->confidence()), " sure)");
-    } else if (area->moments() < kFewestFloors) {
-      words = area->area() == pb::MEMORY_AREA_HEAP ? "not known yet: too few major collections"
-                                                   : "not known yet";
-    }
+    const std::string words =
+        area->grows() ? absl::StrCat("+", format_bytes(area->end_bytes() - area->begin_bytes()),
+                                     " since ", utc_text(area->since_unix_ns()), ", ",
+                                     format_bytes(area->bytes_per_second() * 60), " per minute (",
+                                     confidence_text(area->confidence()), " sure)")
+                      : not_growing_text(*area);
     table.add_row({area_text(area->area()), format_bytes(area->end_bytes()), words});
   }
   return absl::StrCat(joined(table, {}), "\n");

@@ -206,6 +206,13 @@ std::string no_samples_hint(const pb::Target& target) {
   const bool samples =
       target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING;
   if (!samples || target.alloc_events() != 0) return "";
+  const bool in_use =
+      std::any_of(target.drops().begin(), target.drops().end(),
+                  [](const pb::Drop& drop) { return drop.reason() == "domain_in_use"; });
+  if (in_use) {
+    return "Nothing was sampled since the attach: the program samples by Gc.Memprof itself. "
+           "memprofd misses what it allocates until it stops that.\n";
+  }
   return "Nothing was sampled since the attach. If only the program's C code works, follow malloc: "
          "memprofctl attach --mode observe --c-heap.\n";
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/process_owner.h"
 #include "daemon/export/api/query_convert.h"
@@ -39,6 +40,20 @@ absl::StatusOr<TargetProfile> select(const ProfileSnapshot& target, const pb::Ti
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.now_ns()));
   if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
   return memprofd::select(target, range, filter, Lifetimes::kCounted, carried_since_ns);
+}
+
+// Refuses a range of a comparison that ends before memprofd knows the target: all of it would be
+// zero. side: "base" or "other".
+absl::Status check_attached(const char* side, const ProfileSnapshot& target,
+                            const pb::TimeRange& asked) {
+  const auto end_ns = static_cast<std::uint64_t>(asked.end_unix_ns());
+  const std::uint64_t attached_ns = target.history.begin_ns;
+  if (end_ns == 0 || end_ns > attached_ns) return absl::OkStatus();
+  const absl::Time attached = absl::FromUnixNanos(static_cast<std::int64_t>(attached_ns));
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad range: the ", side, " ends before the attach (",
+                   absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", attached, absl::UTCTimeZone()),
+                   "); choose a later one"));
 }
 
 bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRange& b) {
@@ -346,6 +361,8 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
   ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter));
   ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter));
+  RETURN_IF_ERROR(check_attached("base", *base, request.base().range()));
+  RETURN_IF_ERROR(check_attached("other", *other, request.other().range()));
   // Memory that a session forgot between the two moments counts as live, because its end is
   // unknown.
   const bool differ = base == other && !in_one_session(base->history, from.range, to.range);

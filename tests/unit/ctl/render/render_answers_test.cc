@@ -96,7 +96,11 @@ TEST(RenderSessions, AChangeOfTheRateIsNoGrowthAndMarked) {
               HasSubstr("Sampling restarted between the two"));
   // 20 blocks of 100 words until the change, and 30 of 50 since, whatever became of the 60 before.
   EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), (20 * 100 + 30 * 50) * 8);
+  EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
+              HasSubstr("<= +27.3 KiB "));
   std::swap(*request.mutable_base(), *request.mutable_other());
+  EXPECT_THAT(diff_text(queries.diff_sites(request).value(), request, {}),
+              HasSubstr(">= -27.3 KiB "));
   EXPECT_DOUBLE_EQ(queries.diff_sites(request)->total().change(), -(20 * 100 + 30 * 50) * 8);
   std::swap(*request.mutable_base(), *request.mutable_other());
   request.mutable_other()->mutable_range()->set_end_unix_ns(kStart + 50 * kSecond);
@@ -247,6 +251,13 @@ TEST_F(RenderAnswersTest, WhatOfTheMemoryGrowsComesFirst) {
                         "sure)"));
   EXPECT_LT(text.find("native memory, stacks"), text.find("OCaml heap, in use"));
   EXPECT_THAT(text, HasSubstr("steady"));
+  const auto text_of_heap = [&](double end) {
+    response.mutable_memory(0)->set_end_bytes(end);
+    return leaks_text(response, pb::GROUP_BY_SITE);
+  };
+  EXPECT_THAT(text_of_heap(103 << 20), HasSubstr("  +71.0 MiB, not certain\n"));
+  EXPECT_THAT(text_of_heap(20 << 20), HasSubstr("  -12.0 MiB\n"));
+  EXPECT_THAT(text_of_heap((32 << 20) + (1 << 19)), HasSubstr("  steady\n"));
   response.mutable_memory(0)->set_moments(2);
   EXPECT_THAT(leaks_text(response, pb::GROUP_BY_SITE),
               HasSubstr("not known yet: too few major collections"));

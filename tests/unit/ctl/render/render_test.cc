@@ -243,6 +243,20 @@ TEST(Publication, NothingWasSampledSaysWhatCMayDo) {
   EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
 }
 
+TEST(Publication, NothingWasSampledBesideATrackerOfTheProgram) {
+  pb::ListSitesResponse response;
+  pb::Target& target = *response.mutable_target();
+  target.set_state(pb::TARGET_STATE_SAMPLING);
+  target.add_drops()->set_reason("domain_in_use");
+  for (const std::string& text : {report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
+                                  sites_table(response, pb::GROUP_BY_SITE, false, {})}) {
+    EXPECT_THAT(text, HasSubstr("the program samples by Gc.Memprof itself"));
+    EXPECT_THAT(text, Not(HasSubstr("--c-heap")));
+  }
+  target.set_alloc_events(1);
+  EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
+}
+
 TEST(Publication, CopesWithNothing) {
   const std::string text = report_text({}, pb::MEASURE_LIVE, pb::GROUP_BY_SITE);
   EXPECT_THAT(text, HasSubstr("No sites yet."));

@@ -247,6 +247,25 @@ TEST_F(QueryServiceTest, DiffRefusesWhatListSitesRefuses) {
   EXPECT_EQ(queries_.diff_sites(asked).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(QueryServiceTest, DiffRefusesARangeThatEndsBeforeTheAttach) {
+  pb::DiffSitesRequest asked;
+  asked.mutable_base()->set_pid(4242);
+  asked.mutable_other()->set_pid(4242);
+  asked.mutable_base()->mutable_range()->set_begin_unix_ns(kAttached - 600'000'000'000);
+  asked.mutable_base()->mutable_range()->set_end_unix_ns(kAttached);
+  const absl::Status refused = queries_.diff_sites(asked).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(),
+            "bad range: the base ends before the attach (2023-11-14 22:13:20 UTC); choose a later "
+            "one");
+  asked.mutable_base()->mutable_range()->set_end_unix_ns(kAttached + 60'000'000'000);
+  EXPECT_TRUE(queries_.diff_sites(asked).ok());
+  *asked.mutable_other()->mutable_range() = asked.base().range();
+  asked.mutable_other()->mutable_range()->set_end_unix_ns(kAttached - 1);
+  EXPECT_THAT(std::string(queries_.diff_sites(asked).status().message()),
+              HasSubstr("the other ends before the attach"));
+}
+
 TEST_F(QueryServiceTest, Callers) {
   pb::ListCallersRequest asked;
   asked.mutable_selection()->set_pid(4242);
