@@ -352,9 +352,11 @@ class Browser:
             {"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
         self.settle()
 
-    def screenshot(self, path):
-        """Writes a PNG of what is seen."""
-        data = self.call("Page.captureScreenshot", format="png")["data"]
+    def screenshot(self, path, top=0):
+        """Writes a PNG of what is seen below so many CSS pixels."""
+        width, height = self.evaluate("[innerWidth, innerHeight]")
+        clip = {"x": 0, "y": top, "width": width, "height": height - top, "scale": 1}
+        data = self.call("Page.captureScreenshot", format="png", clip=clip)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
 
 

@@ -13,8 +13,10 @@ import harness
 
 RATE = 1e-3
 # Where the pictures of the page go; the documents have copies.
-# With MEMPROFD_PICTURE_SECONDS there is so much history on them.
 PICTURES = pathlib.Path(os.environ.get("MEMPROFD_PICTURES", harness.BUILD / "pictures"))
+# History on them; 0 in a test run, which waits for none.
+PICTURE_SECONDS = float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0))
+MARGIN = 12  # pixels above the first element of a picture
 
 
 class PageTest(unittest.TestCase):
@@ -59,7 +61,7 @@ class PageTest(unittest.TestCase):
         for target in (cls.server, cls.other):
             cls.daemon.wait_state(target.pid, "sampling")
         cls.url = cls.daemon.url
-        cls.wait_recorded(cls(), float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0)))
+        cls.wait_recorded(cls(), PICTURE_SECONDS)
 
     @classmethod
     def start(cls, process):
@@ -188,9 +190,16 @@ class PageTest(unittest.TestCase):
             e.scrollIntoView({{block: "center"}});
             const b = e.getBoundingClientRect(); return {{x: b.x, y: b.y, width: b.width, height: b.height}}; }})()"""))
 
-    def picture(self, name):
-        """Keeps what is seen for the documents."""
+    def picture(self, name, above=None):
+        """Keeps what is seen for the documents. above: the first element that is seen, if not all is to be."""
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.js("window.scrollTo(0, 0)")
         self.browser.settle()
-        self.browser.screenshot(PICTURES / f"{name}.png")
+        top = self.js(f"document.querySelector({json.dumps(above)}).getBoundingClientRect().top") if above else 0
+        self.browser.screenshot(PICTURES / f"{name}.png", max(0, top - MARGIN))
+
+    def panel_picture(self, name):
+        """The tabs and the panel below them, all of it, without what is above."""
+        self.browser.resize(1280, min(4000, self.js("document.documentElement.scrollHeight")))
+        self.browser.settle()
+        self.picture(name, above="#tabs")

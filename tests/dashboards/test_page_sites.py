@@ -108,12 +108,6 @@ class PanelTest(PageTest):
         done = lambda: [f for f in saved.iterdir() if f.suffix != ".crdownload" and f.stat().st_size > 0]
         return harness.eventually(done, f"{exporter} is saved")[0]
 
-    def tall_picture(self, name):
-        """The whole page, not only what fits the window."""
-        self.browser.resize(1280, min(1700, self.js("document.documentElement.scrollHeight")))
-        self.browser.settle()
-        self.picture(name)
-
     def bytes_of(self, rows, measure):
         return [row["site"][measure]["bytes"] if row["site"].get(measure) else 0 for row in rows]
 
@@ -186,6 +180,9 @@ class Sites(PanelTest):
         bars = self.js("document.querySelectorAll('.site-detail .histogram .bar').length")
         self.assertEqual(bars, len(site["lifetime"]["buckets"]))
         self.assertEqual(self.js("document.querySelectorAll('.site-detail .histogram .whisker').length"), bars)
+        self.assertTrue(self.js("""(() => { const drawn = document.querySelector(".site-detail .histogram");
+            return [...drawn.querySelectorAll("text")].every((text) =>
+                text.getBoundingClientRect().left >= drawn.getBoundingClientRect().left); })()"""), "no label is cut off")
         stack = self.sites_of(order="allocated", group_by="callstack", pattern=f"^{re.escape(site['function'])}$",
                               limit=1)["sites"][0]["callstack"]
         self.browser.wait_for("document.querySelector('.site-detail .stacks li') !== null")
@@ -194,7 +191,7 @@ class Sites(PanelTest):
         self.assertEqual(frames, [location["function"] for location in stack])
         self.js("memprofd.update({extra: {...memprofd.view().extra, search: 'bytes|cache|sessions'}})")
         self.browser.wait_for("memprofd.sites()?.rows.length < 15")
-        self.tall_picture("page-sites")
+        self.panel_picture("page-sites")
         self.js("document.querySelector('.sites-table').focus()")
         self.browser.key("Escape")
         self.browser.wait_for("document.querySelector('.site-detail').hidden")
@@ -506,7 +503,7 @@ class Flame(PanelTest):
             return [...data].slice(0, 3); }})()""")
         self.assertGreater(colour[0], colour[2] + 20)  # red
         self.browser.emulate_media(prefers_color_scheme="dark")
-        self.tall_picture("page-difference")
+        self.panel_picture("page-difference")
 
     def test_menu_of_a_frame(self):
         self.open_flame(m="allocated")
@@ -525,7 +522,7 @@ class Flame(PanelTest):
 
     def test_tooltip(self):
         self.open_flame(m="allocated")
-        self.tall_picture("page-flame")
+        self.panel_picture("page-flame")
         self.js("document.querySelector('#flame .graph').scrollIntoView({block: 'center'})")
         frame = self.frame("Cache.find_or_add")
         self.browser.move(frame["box"]["x"] + 8, frame["box"]["y"] + 8)
@@ -569,7 +566,7 @@ class Callers(PanelTest):
             self.assertEqual(self.list(which), wanted)
             self.assertTrue(wanted)
         self.assertIn(words(answer["total"]["allocated"]), self.text(".callers-parts .of"))
-        self.tall_picture("page-callers")
+        self.panel_picture("page-callers")
 
     def test_walks_from_function_to_function(self):
         self.open_callers(r"^Demo_server\.Server\.respond$", m="allocated")

@@ -5,12 +5,11 @@ pauses, graphs, at any moment that is kept."""
 import itertools
 import json
 import math
-import os
 import time
 
 import harness
 from api import post
-from page_harness import PageTest
+from page_harness import PICTURE_SECONDS, PageTest
 
 SCRIPT = "<img src=x onerror=document.title='broken'>"
 
@@ -94,15 +93,14 @@ class Values(ValuesTest):
         self.check_address()
         self.live_a_while()
         self.server.command("set 41")
-        self.browser.resize(1280, 1750)
-        self.picture("page-values")
+        self.panel_picture("page-values")
         self.toggle("count", "value")
         self.toggle("requests{route=/a}", "per second")
         self.browser.wait_for("memprofd.values().plots.length === 0")
 
     def live_a_while(self):
         """For the documents' picture there is something to be seen."""
-        until = time.monotonic() + float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0))
+        until = time.monotonic() + PICTURE_SECONDS
         for n in itertools.count():
             if time.monotonic() >= until:
                 return

@@ -67,7 +67,7 @@ export function sparkline(lifetime: Lifetime | undefined, axis: Axis, width: num
 const WIDTH = 460;
 const HEIGHT = 150;
 const BOTTOM = 20;
-const LEFT = 44;
+const LEFT = 66;
 
 function addAxis(svg: SVGElement, { from, to }: Axis, place: (log: number) => number): void {
   const every = to - from > 8 ? 2 : 1;
