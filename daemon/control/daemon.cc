@@ -301,7 +301,8 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
           "pid ", request.pid, " is being detached by this memprofd; attach again in a moment"));
     }
     return absl::AlreadyExistsError(
-        absl::StrCat("pid ", request.pid, " is already profiled by this memprofd; `memprofctl rate` changes its rate, "
+        absl::StrCat("pid ", request.pid,
+                     " is already profiled by this memprofd; `memprofctl rate` changes its rate, "
                      "and after `memprofctl detach` an attach can use another mode"));
   }
   if ((request.follow_forks || options_.attach.follow_forks) && !in_initial_pid_namespace()) {
