@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/export/api/query_service.h"
 
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,7 +14,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/time.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/discover/process_owner.h"
 #include "daemon/export/api/query_convert.h"
@@ -49,11 +52,11 @@ absl::Status check_attached(const char* side, const ProfileSnapshot& target,
   const auto end_ns = static_cast<std::uint64_t>(asked.end_unix_ns());
   const std::uint64_t attached_ns = target.history.begin_ns;
   if (end_ns == 0 || end_ns > attached_ns) return absl::OkStatus();
-  const absl::Time attached = absl::FromUnixNanos(static_cast<std::int64_t>(attached_ns));
+  const auto attached = static_cast<std::time_t>(attached_ns / 1'000'000'000);
   return absl::InvalidArgumentError(
-      absl::StrCat("bad range: the ", side, " ends before the attach (",
-                   absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", attached, absl::UTCTimeZone()),
-                   "); choose a later one"));
+      fmt::format("bad range: the {} ends before the attach ({:%Y-%m-%d %H:%M:%S} UTC); choose a "
+                  "later one",
+                  side, fmt::gmtime(attached)));
 }
 
 bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRange& b) {
