@@ -395,7 +395,7 @@ class Refused(Snapshot):
         self.assertEqual(harness.NO_PROCESS, done.returncode)
         done = daemon.ctl("snapshot", "take", "--out", "/dev/null", check=False)
         self.assertEqual(harness.USAGE, done.returncode)
-        self.assertIn("no regular file", done.stderr)
+        self.assertIn("not a regular file", done.stderr)
         link, elsewhere = self.folder / "link.heap", self.folder / "elsewhere"
         link.symlink_to(elsewhere)
         done = daemon.ctl("snapshot", "take", "--out", link, check=False)

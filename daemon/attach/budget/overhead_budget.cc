@@ -9,8 +9,6 @@ namespace {
 
 // Time over which overhead() is measured.
 constexpr double kRecentSeconds = 5;
-// Factor by which one raise changes the rate at most: the cost is measured before the next.
-constexpr double kMostRaised = 3;
 // Minimum share of CPU that counts as the target's own, even if the cost is overestimated.
 constexpr double kLeastOwn = 0.05;
 
@@ -121,7 +119,7 @@ OverheadBudget::Change OverheadBudget::raise_if_calm(const Spent& spent, double 
   calm_seconds_ += seconds;
   if (calm_seconds_ < wait_seconds_) return Change::kNone;
   ++raised_;
-  return change_to(std::min(calm_rate_, kMostRaised * rate_), Change::kRaised);
+  return change_to(calm_rate_, Change::kRaised);
 }
 
 double OverheadBudget::usable(double rate) const {

@@ -132,7 +132,7 @@ TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
       expect_refusal(403, "", handler(forged));
     }
   }
-  EXPECT_EQ(posts, 18);
+  EXPECT_EQ(posts, 19);
 }
 
 TEST_F(ControlRoutesTest, NoGetHasEffects) {

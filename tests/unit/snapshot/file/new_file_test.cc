@@ -50,7 +50,7 @@ TEST(NewFile, FollowsNoLinkAndReplacesNoDevice) {
   for (const std::string& path : {folder.path("link"), folder.path(), std::string("/dev/null")}) {
     const auto file = NewFile::create(path);
     EXPECT_EQ(absl::StatusCode::kInvalidArgument, file.status().code());
-    EXPECT_THAT(std::string(file.status().message()), HasSubstr("no regular file"));
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("not a regular file"));
   }
   EXPECT_EQ(1u, files_in(folder));
   EXPECT_EQ(absl::StatusCode::kInvalidArgument,
