@@ -370,12 +370,20 @@ SampleEvent Pipeline::follow(std::uint32_t buffer, const memprof_record& record,
   return aggregator_.dealloc(record);
 }
 
+// A lost record of a large block had several samples, so each stands for as much as those seen do.
+double Pipeline::missing_words(const TargetCounters& seen) const {
+  const double rate = lost_allocations_.rate(), missing = lost_allocations_.missing();
+  if (rate <= 0 || missing <= 0) return 0;
+  const double events = static_cast<double>(std::max<std::uint64_t>(seen.alloc_events, 1));
+  const double mean_words = std::max(1 / rate, seen.all_allocated().words / events);
+  return count_limits(missing).upper * mean_words;
+}
+
 void Pipeline::fill(ProfileSnapshot& snapshot) const {
   fill_counts(aggregator_, callstacks_, snapshot);
   snapshot.drops = drops_;
   snapshot.drops.set(Drop::kFollowNotMadeUp, lost_allocations_.not_made_up());
-  const double rate = lost_allocations_.rate();
-  if (rate > 0) snapshot.missing_words = lost_allocations_.missing() / rate;
+  snapshot.missing_words = missing_words(snapshot.counters);
 }
 
 }  // namespace memprofd

@@ -172,6 +172,8 @@ class Pipeline {
   void fill(ProfileSnapshot& snapshot) const;
 
  private:
+  // The most words that lost allocations stand for which are not in the counters.
+  double missing_words(const TargetCounters& seen) const;
   void on_event(const CaptureView& capture);
   void on_event(const BatchView& batch);
   void on_event(const PackedView& batch);

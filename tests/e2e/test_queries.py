@@ -360,7 +360,9 @@ class OneModel(QueryTest):
                 self.assertNotIn("\x1b", done.stdout + done.stderr)
 
     def test_out_writes_what_would_be_printed(self):
-        past = f"@{time.time():.0f}"  # later than the attach
+        second = self.memprofd.targets()[self.pid]["attached_unix_ns"] // 10**9 + 1
+        eventually(lambda: time.time() > second + 1, "counts end later than the range")
+        past = f"@{second}"
         for number, command in enumerate((
                 ("sites", "--pid", self.pid, "-m", "site_"), ("report", "--pid", self.pid, "-o", "collapsed"),
                 ("report", "--pid", self.pid, "--leaks", "-o", "json", "--range", "..@1"),
