@@ -109,6 +109,7 @@ class Classifier {
       const bool guarded = before_.end == mapping.begin && before_kind_ == RssClass::kReserved;
       if (guarded) out_.guarded.push_back(span);
     }
+    if (kind == RssClass::kStaticData && mapping.inode == 0) out_.behind_data.push_back(span);
     Mapping named = mapping;
     named.path = name;
     const bool of_libc = has_libc_ ? is_libc(named) : name == exe_;

@@ -34,7 +34,10 @@ struct ClassifiedMappings {
   ExtentLayer layer;  // sealed; omits mappings whose pages are not part of the resident size
   std::vector<AddressSpan> break_heap;  // "[heap]", where malloc's main arena begins
   std::vector<AddressSpan> anonymous;   // readable and writable, without a file, of unknown use
-  std::vector<AddressSpan> guarded;     // the anonymous ones after an inaccessible mapping
+  // Anonymous memory right behind a library's data: its zeroed data, and in the same mapping
+  // whatever the kernel placed above.
+  std::vector<AddressSpan> behind_data;
+  std::vector<AddressSpan> guarded;  // the anonymous ones after an inaccessible mapping
   std::vector<AddressSpan>
       libc_data;                // writable data of the C library, or of the program if it is static
   bool has_main_stack = false;  // "[stack]" of the first thread

@@ -109,8 +109,8 @@ void PartFinder::find_mapped(const ClassifiedMappings& mappings) {
   for (const Extent& stack : stacks_.extents()) known.add(stack);
   known.seal();
   if (arenas_.empty()) return;
-  for (const AddressSpan& span : mappings.anonymous) {
-    walk_.walk_mapped(span, resident_runs(span), known);
+  for (const auto* spans : {&mappings.anonymous, &mappings.behind_data}) {
+    for (const AddressSpan& span : *spans) walk_.walk_mapped(span, resident_runs(span), known);
   }
 }
 

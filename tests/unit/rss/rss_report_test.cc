@@ -2,6 +2,7 @@
 // A process of our own that has taken known memory and stands still.
 #include "daemon/rss/rss_report.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -54,6 +55,30 @@ TEST(RssReport, MappedChunksAreInUseAsFarAsTheyAreTouched) {
   };
   EXPECT_NEAR(grown(RssClass::kMallocMmapped), 16 * kMega, 8192);
   EXPECT_EQ(after.mapped_chunks, before.mapped_chunks + 1);
+}
+
+// The kernel makes one mapping of a library's zeroed data and a chunk right above it.
+TEST(RssReport, MappedChunksAreFoundBehindTheDataOfALibrary) {
+  constexpr std::uint64_t kPage = 4096, kChunk = 4 * kMega, kIsMapped = 2;
+  const auto take = [](bool chunk) {
+    return [chunk] {
+      const int file = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+      char* place = static_cast<char*>(
+          ::mmap(nullptr, 2 * kPage + kChunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      constexpr int kRights = PROT_READ | PROT_WRITE, kFixed = MAP_PRIVATE | MAP_FIXED;
+      (void)::mmap(place, kPage, kRights, kFixed, file, 0);
+      place += kPage;
+      (void)::mmap(place, kPage + kChunk, kRights, kFixed | MAP_ANONYMOUS, -1, 0);
+      std::memset(place, 1, kPage + kChunk);
+      const std::uint64_t head[] = {0, kChunk | kIsMapped};
+      if (chunk) std::memcpy(place + kPage, head, sizeof head);
+    };
+  };
+  const RssReport without = report_of(take(false)), with = report_of(take(true));
+  if (!has_glibc(without)) GTEST_SKIP() << "another allocator";
+  EXPECT_EQ(with.mapped_chunks, without.mapped_chunks + 1);
+  EXPECT_EQ(with.resident(RssClass::kMallocMmapped),
+            without.resident(RssClass::kMallocMmapped) + kChunk);
 }
 
 TEST(RssReport, WhatIsFreeBetweenChunksCanBeTrimmed) {
