@@ -87,7 +87,7 @@ void CheckedProgram::note_assertions(std::uint32_t slots) {
 absl::Status CheckedProgram::verify(RunTarget& run) {
   ASSIGN_OR_RETURN(HeapImage image, take(run));
   join_threads(image);
-  merge(check_assertions(image, quantile_));
+  merge(check_assertions(image, ShortestPaths(image), quantile_));
   return absl::OkStatus();
 }
 

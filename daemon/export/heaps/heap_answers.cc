@@ -301,12 +301,12 @@ pb::HeapWaste waste_answer(const HeapImage& image, const ShortestPaths& paths, s
   return out;
 }
 
-pb::HeapAssertions assertions_answer(const HeapImage& image, const ShortestPaths& /*paths*/,
+pb::HeapAssertions assertions_answer(const HeapImage& image, const ShortestPaths& paths,
                                      std::size_t rows) {
   pb::HeapAssertions out;
   *out.mutable_snapshot() = to_proto(image.info);
   const std::vector<AssertionOutcome> outcomes =
-      check_assertions(image, quantile_of_chance(RuleCheck().chance));
+      check_assertions(image, paths, quantile_of_chance(RuleCheck().chance));
   out.set_more_assertions(
       put_rows(outcomes, rows, out.mutable_assertions(),
                [](const AssertionOutcome& outcome, pb::CheckedAssertion& one) {

@@ -90,8 +90,9 @@ absl::StatusOr<AnswerTurns::Turn> InnerHeaps::my_turn() {
 
 void InnerHeaps::count(const HeapImage& image) {
   if (censuses_->of(image.info) != nullptr) return;
-  ShortCensus census = shortened(image.info, count_image(image, ShortestPaths(image)));
-  census.assertions = check_assertions(image, quantile_of_chance(kChance));
+  const ShortestPaths paths(image);
+  ShortCensus census = shortened(image.info, count_image(image, paths));
+  census.assertions = check_assertions(image, paths, quantile_of_chance(kChance));
   // Stored snapshots are counted again after a restart.
   if (image.info.unix_ns >= began_unix_ns_) log_violations(census);
   censuses_->add(std::move(census));

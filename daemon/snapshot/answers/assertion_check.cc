@@ -124,10 +124,10 @@ std::string holders_text(const AssertionOutcome& outcome) {
 
 }  // namespace
 
-std::vector<AssertionOutcome> check_assertions(const HeapImage& image, double quantile) {
+std::vector<AssertionOutcome> check_assertions(const HeapImage& image, const ShortestPaths& paths,
+                                               double quantile) {
   std::vector<AssertionOutcome> outcomes;
   if (image.assertions.empty()) return outcomes;
-  const ShortestPaths paths(image);
   const BlockClasses classes(image);
   std::vector<std::vector<Violation>> violations(image.assertions.size());
   for (const HeapAssertion& assertion : image.assertions) {

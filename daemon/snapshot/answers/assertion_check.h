@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
 
 namespace memprofd {
@@ -41,7 +42,8 @@ struct AssertionOutcome {
 // Returns the outcomes in the order of the image. quantile: of the normal distribution, for the
 // lower limit of what a region leaves behind. Types of the source make paths readable
 // (give_types.h).
-std::vector<AssertionOutcome> check_assertions(const HeapImage& image, double quantile);
+std::vector<AssertionOutcome> check_assertions(const HeapImage& image, const ShortestPaths& paths,
+                                               double quantile);
 
 // "session is unreachable", "buffer dies first", "load leaves <= 1.00 MiB".
 std::string assertion_text(const HeapAssertion& assertion);

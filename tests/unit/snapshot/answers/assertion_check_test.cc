@@ -31,7 +31,10 @@ class AssertionCheck : public testing::Test {
     builder_.image().marks.push_back(
         {.assertion = assertion, .block = block, .until = until, .other = other});
   }
-  std::vector<AssertionOutcome> check() { return check_assertions(builder_.build(), kQuantile); }
+  std::vector<AssertionOutcome> check() {
+    const HeapImage image = builder_.build();
+    return check_assertions(image, ShortestPaths(image), kQuantile);
+  }
   AssertionOutcome only() {
     auto outcomes = check();
     EXPECT_EQ(1u, outcomes.size());
