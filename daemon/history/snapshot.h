@@ -49,8 +49,9 @@ struct ProfileSnapshot {
   std::shared_ptr<Symbolizer> symbolizer;
   std::shared_ptr<EventLog> events;  // shared by all snapshots of the target; null: none
 
-  // End of the data on the clock of ranges: the time of the attach plus the time since. Later
-  // adjustments of the system clock do not affect it.
+  // Start and end of the data on the clock of ranges: the time of the attach, and that plus the
+  // time since. Later adjustments of the system clock do not affect them.
+  std::uint64_t begin_ns() const { return history.empty() ? attached_ns : history.begin_ns; }
   std::uint64_t now_ns() const { return history.empty() ? time_ns : history.newest_ns(); }
   // Offset from that clock to the system clock.
   std::int64_t clock_set_by_ns() const { return static_cast<std::int64_t>(time_ns - now_ns()); }

@@ -129,11 +129,8 @@ Limits measure_limits(const GroupCounts& counts, Measure measure) {
   const double unseen = counts.unseen.of(row.blocks);
   const double missing = counts.unseen.missing;
   switch (row.unit) {
-    case Unit::kBytes: {
-      Limits limits = estimate.limits_bytes(unseen);
-      limits.upper += missing * kBytesPerWord;
-      return limits;
-    }
+    case Unit::kBytes:
+      return estimate.limits_bytes(unseen, missing);
     case Unit::kBlocks: {
       const BlockMoments& moments =
           row.blocks == Blocks::kLive ? counts.live_objects : counts.allocated_objects;

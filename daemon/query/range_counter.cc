@@ -150,8 +150,8 @@ Estimate Portion::estimate(SampleRounding& rounding) const {
 RangeCounter::RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt)
     : snapshot_(snapshot),
       view_(snapshot.history),
-      begin_ns_(view_.empty() ? snapshot.attached_ns : view_.begin_ns),
-      now_ns_(view_.empty() ? snapshot.time_ns : view_.newest_ns()),
+      begin_ns_(snapshot.begin_ns()),
+      now_ns_(snapshot.now_ns()),
       doubt_(doubt) {
   const std::uint32_t classes = snapshot.rows.empty() ? 0 : snapshot.rows.back().id.value() + 1;
   row_of_.assign(classes, -1);

@@ -157,9 +157,12 @@ struct Estimate {
   double grain() const { return variance_words2 > 0 ? skew_words3 / variance_words2 : 0; }
   // Like grain(), but the grain of `rate` if there are no samples.
   double grain_or(double rate) const { return samples > 0 ? grain() : grain_words(rate); }
-  // Limits of bytes(). unseen_words: mean grain of all samples.
-  Limits limits_bytes(double unseen_words) const {
-    return limits_of(words, variance_words2, skew_words3, unseen_words).scaled(kBytesPerWord);
+  // Limits of bytes(). unseen_words: mean grain of all samples. missing_words: the most that lost
+  // samples stand for.
+  Limits limits_bytes(double unseen_words, double missing_words = 0) const {
+    Limits limits = limits_of(words, variance_words2, skew_words3, unseen_words);
+    limits.upper += missing_words;
+    return limits.scaled(kBytesPerWord);
   }
 };
 

@@ -187,9 +187,9 @@ std::string_view state_word(pb::TargetState state) {
 
 pb::Estimate to_proto(const Estimate& estimate, double unseen_words, double missing_words) {
   pb::Estimate out;
-  const Limits limits = estimate.limits_bytes(unseen_words);
+  const Limits limits = estimate.limits_bytes(unseen_words, missing_words);
   out.set_bytes_lower(limits.lower);
-  out.set_bytes_upper(limits.upper + missing_words * kBytesPerWord);
+  out.set_bytes_upper(limits.upper);
   out.set_bytes(estimate.bytes());
   out.set_bytes_stderr(estimate.stderr_bytes());
   out.set_samples(estimate.samples);

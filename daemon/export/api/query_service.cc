@@ -50,8 +50,7 @@ absl::StatusOr<TargetProfile> select(const ProfileSnapshot& target, const pb::Ti
 absl::Status check_attached(const char* side, const ProfileSnapshot& target,
                             const pb::TimeRange& asked) {
   const auto end_ns = static_cast<std::uint64_t>(asked.end_unix_ns());
-  const std::uint64_t attached_ns =
-      target.history.empty() ? target.attached_ns : target.history.begin_ns;
+  const std::uint64_t attached_ns = target.begin_ns();
   if (end_ns == 0 || end_ns > attached_ns) return absl::OkStatus();
   const auto attached = static_cast<std::time_t>(attached_ns / 1'000'000'000);
   return absl::InvalidArgumentError(
