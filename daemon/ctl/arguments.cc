@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/util/units.h"
 
 namespace memprofd::ctl {
@@ -17,9 +18,7 @@ absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets
   std::vector<int> all, active;
   for (const pb::Target& target : targets.targets()) {
     all.push_back(target.pid());
-    if (target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING) {
-      active.push_back(target.pid());
-    }
+    if (is_active(target.state())) active.push_back(target.pid());
   }
   if (active.size() == 1) return active[0];
   if (all.size() == 1) return all[0];

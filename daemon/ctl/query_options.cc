@@ -111,8 +111,7 @@ void add_frames(CLI::App& app, QueryOptions& options) {
       app, "--frames", kFrames,
       [&filter = options.filter](pb::Frames frames) { filter.set_frames(frames); },
       "Name sites by the innermost frame (all) or the innermost one outside the standard library "
-      "and "
-      "the runtime (application; default in tables)");
+      "and the runtime (application; default in tables)");
 }
 
 void add_filter(CLI::App& app, QueryOptions& options, bool with_lifetimes) {

@@ -95,8 +95,7 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
   const double chance = chance_of_rise(bytes);
   result.confidence = 1 - chance;
   const double growth = result.end_bytes - result.begin_bytes;
-  const double least =
-      std::max({kLeastGrowth, kLeastGrowthShare * result.begin_bytes, 2 * line.scatter});
+  const double least = std::max(least_growth(result.begin_bytes), 2 * line.scatter);
   result.grows = growth >= least && chance <= kHighestChance && continues(floors) &&
                  rises_of(floors, growth) >= kFewestRises;
   if (result.grows) result.since_ns = risen_since(floors, growth);

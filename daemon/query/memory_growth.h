@@ -13,6 +13,7 @@
 //   continue:  in the later half of the steps by at least half as much as in the first.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,9 +28,8 @@ inline constexpr int kMemoryAreas = 3;
 
 // Fewer floors are not judged: by chance alone they rise in more than 1 % of cases.
 inline constexpr std::size_t kFewestFloors = 6;
-// A change matters if it reaches both of these: bytes, and a share of the first floor.
-inline constexpr double kLeastGrowth = 1 << 20;
-inline constexpr double kLeastGrowthShare = 0.02;
+// The smallest change that matters, in bytes, of memory that was so large.
+inline double least_growth(double begin_bytes) { return std::max(1048576.0, 0.02 * begin_bytes); }
 
 struct MemoryFloor {
   std::uint64_t time_ns = 0;

@@ -191,9 +191,7 @@ std::string not_growing_text(const pb::MemoryGrowth& area) {
                                                : "not known yet";
   }
   const double change = area.end_bytes() - area.begin_bytes();
-  if (std::abs(change) < std::max(kLeastGrowth, kLeastGrowthShare * area.begin_bytes())) {
-    return "steady";
-  }
+  if (std::abs(change) < least_growth(area.begin_bytes())) return "steady";
   return absl::StrCat(change < 0 ? "-" : "+", format_bytes(std::abs(change)),
                       change < 0 ? "" : ", not certain");
 }

@@ -10,6 +10,7 @@
 #include "daemon/ctl/render/text_table.h"
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/model/discovery.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 #include "daemon/util/version.h"
@@ -128,13 +129,9 @@ std::string running_targets_text(pb::ListTargetsResponse response, const Style& 
   const auto has_ended = [](const pb::Target& target) {
     return target.state() == pb::TARGET_STATE_EXITED || target.state() == pb::TARGET_STATE_DETACHED;
   };
-  const auto runs = [](const pb::Target& target) {
-    return target.state() == pb::TARGET_STATE_SAMPLING ||
-           target.state() == pb::TARGET_STATE_WAITING;
-  };
   auto& targets = *response.mutable_targets();
   const auto ended = std::ranges::count_if(targets, has_ended);
-  if (ended == 0 || std::ranges::none_of(targets, runs)) {
+  if (ended == 0 || std::ranges::none_of(targets, is_active, &pb::Target::state)) {
     return targets_table(response, style, endpoint);
   }
   targets.erase(std::remove_if(targets.begin(), targets.end(), has_ended), targets.end());
@@ -203,13 +200,9 @@ std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t no
 }
 
 std::string no_samples_hint(const pb::Target& target) {
-  const bool samples =
-      target.state() == pb::TARGET_STATE_SAMPLING || target.state() == pb::TARGET_STATE_WAITING;
-  if (!samples || target.alloc_events() != 0) return "";
-  const bool in_use =
-      std::any_of(target.drops().begin(), target.drops().end(),
-                  [](const pb::Drop& drop) { return drop.reason() == "domain_in_use"; });
-  if (in_use) {
+  if (!is_active(target.state()) || target.alloc_events() != 0) return "";
+  if (std::ranges::find(target.drops(), drop_name(Drop::kAgentDomainInUse).reason,
+                        &pb::Drop::reason) != target.drops().end()) {
     return "Nothing was sampled since the attach: the program samples by Gc.Memprof itself. "
            "memprofd misses what it allocates until it stops that.\n";
   }

@@ -95,6 +95,10 @@ std::string short_rate_text(const pb::Target& target) {
   return absl::StrCat(target.sampling_rate(), requested_text(target, " of "));
 }
 
+bool is_active(pb::TargetState state) {
+  return state == pb::TARGET_STATE_SAMPLING || state == pb::TARGET_STATE_WAITING;
+}
+
 bool is_known(const pb::Site& site, pb::Measure order) {
   return site.has_live() || !site.has_allocated() || !measure_row(order).needs_followed_blocks();
 }

@@ -27,6 +27,7 @@ std::string share_text(const pb::Estimate& part, const pb::Estimate& whole);
 // The text of a field, or "-" if it is unset because it is unknown.
 std::string known_text(bool known, const std::string& words);
 bool is_observed(const pb::Target& target);  // in observe mode
+bool is_active(pb::TargetState state);       // sampling or waiting
 // True if the site's value is known; in observe mode many measures are unknown.
 bool is_known(const pb::Site& site, pb::Measure order);
 // "1e-05/word (1 sample per 781 KiB)"; if it is lower than requested also ", requested: 0.0001".

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/render_json.h"
+#include "daemon/ctl/render/text.h"
 #include "daemon/ctl/top/top_render.h"
 #include "daemon/ctl/top/top_terminal.h"
 #include "daemon/util/status_macros.h"
@@ -17,10 +18,7 @@
 namespace memprofd::ctl {
 namespace {
 
-bool ended(const TopAnswer& answer) {
-  const pb::TargetState state = answer.program.target().state();
-  return state != pb::TARGET_STATE_SAMPLING && state != pb::TARGET_STATE_WAITING;
-}
+bool ended(const TopAnswer& answer) { return !is_active(answer.program.target().state()); }
 
 // Waits this long for the reader to leave.
 bool reader_leaves(double seconds) {
