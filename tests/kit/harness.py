@@ -462,9 +462,14 @@ def agent_of_another_build(folder, build=99):
     return path
 
 
+def sites_of(sites, function):
+    """The sites whose function is `function` in any module."""
+    return [s for s in sites if re.search(rf"(^|[._]){function}(_\d+)?$", s["function"])]
+
+
 def sum_sites(sites, function):
     """Sums the sites whose function is `function` in any module."""
-    chosen = [s for s in sites if re.search(rf"(^|[._]){function}(_\d+)?$", s["function"])]
+    chosen = sites_of(sites, function)
     total = {key: sum(s[key] for s in chosen)
              for key in ("samples", "allocated_bytes", "promoted_bytes", "live_bytes")}
     for key in ("allocated_bytes_stderr", "live_bytes_stderr"):
