@@ -298,7 +298,7 @@ class Refused(CallsTest):
         daemon = self.daemon()
         none = self.refusal(daemon, target.pid, "No_such")
         self.assertIn("no OCaml function of", none)
-        self.assertIn("as `memprofctl sites` shows them", none)
+        self.assertIn(f"as `memprofctl sites --grpc.socket {daemon.socket}` shows them", none)
         self.assertIn("it is a regular expression", self.refusal(daemon, target.pid, "("))
         self.assertIn("is stripped, so its functions cannot be found", self.refusal(daemon, stripped.pid, "Traced"))
         self.assertIn("2,000 is the limit", self.refusal(daemon, self.target("many_sites", folder=BUILD / "targets").pid, ".").replace("2000", "2,000"))
