@@ -378,14 +378,14 @@ struct Services {
   std::atomic<bool> ready = false;
 };
 
-absl::Status check_directories(const Config& config) {
+absl::Status make_directories(const Config& config) {
   absl::Status status = GuardedTypes(config.heap_cmt).check();
   if (status.ok() && !config.trace_directory.empty()) {
-    status = check_trace_directory(config.trace_directory);
+    status = make_trace_directory(config.trace_directory);
   }
   if (status.ok() && !config.heap_watch.files.directory.empty()) {
     const HeapFiles files(config.heap_watch.files);
-    status = files.check();
+    status = files.make_directory();
     if (status.ok()) files.remove_left_parts();
   }
   return status.ok() ? status : absl::InvalidArgumentError(status.message());
@@ -496,7 +496,7 @@ void log_start(const Config& config) {
 // machine afterwards.
 absl::Status start(Running& running, Config& config) {
   ASSIGN_OR_RETURN(config, fit_to_machine(config));
-  RETURN_IF_ERROR(check_directories(config));
+  RETURN_IF_ERROR(make_directories(config));
   ASSIGN_OR_RETURN(const std::uint64_t memory, target_memory(config));
   ByteBudget::of_process()->set_limit(memory);
   ASSIGN_OR_RETURN(auto state, open_state(config));

@@ -14,6 +14,7 @@
 #include "daemon/util/fd.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
+#include "daemon/util/writable_directory.h"
 
 namespace memprofd {
 namespace {
@@ -84,15 +85,8 @@ void TraceFiles::remove() {
   while (!paths_.empty()) remove_oldest();
 }
 
-absl::Status check_trace_directory(const std::string& directory) {
-  struct stat status {};
-  int number = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;
-  if (number == 0 && !S_ISDIR(status.st_mode)) number = ENOTDIR;
-  if (number == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) number = errno;
-  if (number == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("cannot write traces into ", directory, ": ", std::strerror(number),
-                   "; give a directory that exists with --trace.directory"));
+absl::Status make_trace_directory(const std::string& directory) {
+  return make_writable_directory(directory, "traces", "--trace.directory");
 }
 
 absl::Status check_trace_room(const std::string& directory, std::uint64_t max_bytes) {

@@ -52,8 +52,8 @@ class TraceFiles : public TraceOutput {
   std::deque<std::string> paths_;
 };
 
-// kFailedPrecondition: no directory, or no files can be created in it.
-absl::Status check_trace_directory(const std::string& directory);
+// As make_writable_directory().
+absl::Status make_trace_directory(const std::string& directory);
 // kResourceExhausted: the directory's *.ctf use max_bytes or more.
 absl::Status check_trace_room(const std::string& directory, std::uint64_t max_bytes);
 

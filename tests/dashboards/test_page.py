@@ -186,11 +186,11 @@ class Answer(PageTest):
     LEAK = {"site": SITE, "growth_bytes": 3 << 20, "growth_bytes_stderr": 1 << 18, "growth_bytes_per_second": 1 << 16,
             "growth_bytes_per_second_stderr": 1 << 12, "confidence": 1}
 
-    def answer(self, verdict, grows=(), **more):
-        """Has every page that is opened get this answer about leaks. grows: areas of memory that do."""
+    def answer(self, verdict, grows=(), grown=0, **more):
+        """Has every page that is opened get this answer about leaks. grows: areas of memory that do; grown: bytes of the others."""
         now = time.time_ns()
-        memory = [{"area": f"MEMORY_AREA_{area}", "begin_bytes": 10 << 20, "end_bytes": 15 << 20, "since_unix_ns": str(now),
-                   "confidence": 1, "grows": area in grows, "moments": moments}
+        memory = [{"area": f"MEMORY_AREA_{area}", "begin_bytes": 10 << 20, "end_bytes": (10 << 20) + (grown if area not in grows else 5 << 20),
+                   "least_growth_bytes": 1 << 20, "since_unix_ns": str(now), "confidence": 1, "grows": area in grows, "moments": moments}
                   for area, moments in (("HEAP", 20), ("NATIVE", 20), ("MAPPED", 2))]
         answer = {"leaks": [], "rolled_up": [], "memory": memory, "verdict": f"LEAK_VERDICT_{verdict}", "compared_seconds": 60,
                   "least_leak_bytes_per_second": 1024, **more}
@@ -239,6 +239,12 @@ class Answer(PageTest):
         self.assertEqual(("none", "No significant growth in 1.0 min"), (verdict["kind"], verdict["title"]))
         self.assertIn("less than 3.52 MiB per hour", verdict["detail"])
         self.assertIn("OCaml heap, native memory: steady.", verdict["detail"])
+
+    def test_growth_that_is_not_certain(self):
+        """Memory that has changed by more than what matters is not called steady."""
+        verdict = self.answer("NONE", grown=2 << 20)
+        self.assertIn("OCaml heap +2.00 MiB, not certain; native memory +2.00 MiB, not certain.", verdict["detail"])
+        self.assertIn("OCaml heap −2.00 MiB; native memory −2.00 MiB.", self.answer("NONE", grown=-2 << 20)["detail"])
 
     def test_too_little_is_known(self):
         self.assertEqual("unknown", self.answer("UNKNOWN", compared_seconds=0)["kind"])

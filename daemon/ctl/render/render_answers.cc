@@ -184,14 +184,13 @@ std::string confidence_text(double confidence) {
   return absl::StrFormat("%.3g %%", std::min(confidence, 0.999) * 100);
 }
 
-// "steady" only if the change is too small to matter.
 std::string not_growing_text(const pb::MemoryGrowth& area) {
   if (area.moments() < kFewestFloors) {
     return area.area() == pb::MEMORY_AREA_HEAP ? "not known yet: too few major collections"
                                                : "not known yet";
   }
   const double change = area.end_bytes() - area.begin_bytes();
-  if (std::abs(change) < least_growth(area.begin_bytes())) return "steady";
+  if (std::abs(change) < area.least_growth_bytes()) return "steady";
   return absl::StrCat(change < 0 ? "-" : "+", format_bytes(std::abs(change)),
                       change < 0 ? "" : ", not certain");
 }

@@ -180,6 +180,7 @@ pb::MemoryGrowth to_proto(const MemoryGrowth& growth) {
   out.set_confidence(growth.confidence);
   out.set_grows(growth.grows);
   out.set_moments(static_cast<std::uint32_t>(growth.moments));
+  out.set_least_growth_bytes(least_growth(growth.begin_bytes));
   return out;
 }
 

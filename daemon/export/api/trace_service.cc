@@ -42,7 +42,7 @@ absl::StatusOr<std::string> file_directory(const std::string& directory) {
         "this memprofd writes no traces: start it with --trace.directory, or let memprofctl "
         "record write the file");
   }
-  RETURN_IF_ERROR(check_trace_directory(directory));
+  RETURN_IF_ERROR(make_trace_directory(directory));
   std::error_code error;
   const std::filesystem::path path = std::filesystem::absolute(directory, error);
   return error ? directory : path.lexically_normal().string();

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <tuple>
@@ -18,6 +16,7 @@
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
+#include "daemon/util/writable_directory.h"
 
 namespace memprofd {
 namespace {
@@ -107,16 +106,8 @@ std::string name_of(std::string_view program, int pid, std::time_t now) {
 
 }  // namespace
 
-absl::Status HeapFiles::check() const {
-  struct stat status {};
-  int number = ::stat(options_.directory.c_str(), &status) == 0 ? 0 : errno;
-  if (number == 0 && !S_ISDIR(status.st_mode)) number = ENOTDIR;
-  if (number == 0 && ::access(options_.directory.c_str(), W_OK | X_OK) != 0) number = errno;
-  if (number == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("cannot write snapshots into {}: {}; give a directory that exists with "
-                  "--snapshot.directory",
-                  options_.directory, std::strerror(number)));
+absl::Status HeapFiles::make_directory() const {
+  return make_writable_directory(options_.directory, "snapshots", "--snapshot.directory");
 }
 
 absl::Status HeapFiles::none_kept() const {

@@ -43,8 +43,8 @@ class HeapFiles {
 
   explicit HeapFiles(HeapFilesOptions options) : options_(std::move(options)) {}
 
-  // kFailedPrecondition: there is no directory, or no files can be created in it.
-  absl::Status check() const;
+  // As make_writable_directory().
+  absl::Status make_directory() const;
 
   // Removes unfinished files of a killed memprofd.
   void remove_left_parts() const;

@@ -83,23 +83,27 @@ function groupSuspect({ group_by, leak }: LeakGroup): Suspect {
 const growingAreas = (memory: readonly MemoryGrowth[]): string[] => memory.filter(({ grows }) => grows).map((of) =>
   `${AREAS[of.area]} ${change(of.end_bytes - of.begin_bytes, 0)} since ${clock(msOf(of.since_unix_ns))} (${sureText(of.confidence)})`);
 
-// ["native memory, mapped files: steady"], or empty.
-function steadyAreas(memory: readonly MemoryGrowth[]): string[] {
-  const steady = memory.filter(({ grows, moments }) => !grows && moments >= FEWEST_MOMENTS).map(({ area }) => AREAS[area]);
-  return steady.length > 0 ? [`${steady.join(", ")}: steady`] : [];
+// ["native memory +2.1 MiB, not certain", "mapped files: steady"], or empty.
+function otherAreas(memory: readonly MemoryGrowth[]): string[] {
+  const others = memory.filter(({ grows, moments }) => !grows && moments >= FEWEST_MOMENTS);
+  const growthIn = ({ begin_bytes, end_bytes }: MemoryGrowth): number => end_bytes - begin_bytes;
+  const isSteady = (of: MemoryGrowth): boolean => Math.abs(growthIn(of)) < of.least_growth_bytes;
+  const changed = others.filter((of) => !isSteady(of)).map((of) => `${AREAS[of.area]} ${change(growthIn(of), 0)}${growthIn(of) < 0 ? "" : ", not certain"}`);
+  const steady = others.filter(isSteady).map(({ area }) => AREAS[area]);
+  return steady.length > 0 ? [...changed, `${steady.join(", ")}: steady`] : changed;
 }
 
 function memoryText(memory: readonly MemoryGrowth[]): string {
-  const parts = [...growingAreas(memory), ...steadyAreas(memory)];
+  const parts = [...growingAreas(memory), ...otherAreas(memory)];
   return parts.length === 0 ? "" : ` Memory of the process: ${parts.join("; ")}.`;
 }
 
 function growthOf(memory: readonly MemoryGrowth[], groups: readonly LeakGroup[]): Verdict {
-  const inHeap = memory.some(({ area, grows }) => grows && area === "MEMORY_AREA_HEAP"), steady = steadyAreas(memory);
+  const inHeap = memory.some(({ area, grows }) => grows && area === "MEMORY_AREA_HEAP"), others = otherAreas(memory);
   const where = !inHeap ? "Resident memory, below, shows its parts." : "Samples do not show yet which code takes it" +
     (groups.length > 0 ? "; the largest growth so far, which may be chance:" : ".");
   return { kind: "growth", title: `Memory grows: ${growingAreas(memory).join("; ")}`,
-    detail: [...steady.map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`), where].join(" "), suspects: groups.slice(0, FIRST).map(groupSuspect) };
+    detail: [...others.map((text) => `${text[0]!.toUpperCase()}${text.slice(1)}.`), where].join(" "), suspects: groups.slice(0, FIRST).map(groupSuspect) };
 }
 
 // history: the sites over the same time; null: unknown.

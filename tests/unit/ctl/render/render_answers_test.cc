@@ -237,6 +237,7 @@ TEST_F(RenderAnswersTest, WhatOfTheMemoryGrowsComesFirst) {
     growth.set_begin_bytes(begin);
     growth.set_end_bytes(end);
     growth.set_moments(20);
+    growth.set_least_growth_bytes(1 << 20);
     growth.set_grows(grows);
     if (!grows) return;
     growth.set_confidence(0.99999);

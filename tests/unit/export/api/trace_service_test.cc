@@ -325,9 +325,10 @@ TEST_F(TraceServiceTest, DoesNotWriteOverFilesOrThroughLinks) {
   const absl::Status refused = files.begin_file();
   EXPECT_THAT(std::string(refused.message()), HasSubstr("name.ctf: File exists"));
   EXPECT_EQ(read_file(elsewhere), "precious");
-  EXPECT_FALSE(check_trace_directory(dir_.path("none")).ok());
-  EXPECT_FALSE(check_trace_directory(elsewhere).ok());
-  EXPECT_TRUE(check_trace_directory(dir_.path()).ok());
+  EXPECT_TRUE(make_trace_directory(dir_.path("new")).ok());
+  EXPECT_FALSE(make_trace_directory(dir_.path("none/new")).ok());
+  EXPECT_FALSE(make_trace_directory(elsewhere).ok());
+  EXPECT_TRUE(make_trace_directory(dir_.path()).ok());
 }
 
 // Any writer's files count; other files do not.

@@ -30,7 +30,7 @@ std::string taken_by(const HeapFiles& files, const std::string& bytes, std::time
 TEST(HeapFiles, AreTheOwnersAloneAndSayWhatTheyAreOf) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path()});
-  EXPECT_TRUE(files.check().ok());
+  EXPECT_TRUE(files.make_directory().ok());
   EXPECT_EQ("", taken_by(files, "one", 0));
   EXPECT_EQ("", taken_by(files, "two", 0));
   EXPECT_THAT(folder.names(), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap",
@@ -115,9 +115,16 @@ TEST(HeapFiles, WhoHasMostBytesGivesWayToWhoHasLess) {
   EXPECT_EQ(3u, folder.names().size());
 }
 
-TEST(HeapFiles, NeedADirectory) {
+TEST(HeapFiles, MakeTheirDirectoryIfItsParentIsThere) {
   const HeapFiles files({.directory = "/nowhere/at/all"});
-  EXPECT_THAT(std::string(files.check().message()), HasSubstr("with --snapshot.directory"));
+  EXPECT_THAT(std::string(files.make_directory().message()),
+              HasSubstr("with --snapshot.directory"));
+  const TempDir folder;
+  const std::string made = folder.path() + "/made";
+  EXPECT_TRUE(HeapFiles({.directory = made}).make_directory().ok());
+  struct stat status {};
+  ASSERT_EQ(0, ::stat(made.c_str(), &status));
+  EXPECT_EQ(0700u, status.st_mode & 0777u) << "for its owner alone";
 }
 
 std::vector<std::string> listed(const HeapFiles& files) {
