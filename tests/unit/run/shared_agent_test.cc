@@ -116,7 +116,9 @@ TEST_F(SharedAgentTest, UnfinishedBatchesAreRead) {
 UniqueFd memory_of_running(std::size_t bytes, int seals) {
   UniqueFd file(::memfd_create("memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
-  if (seals != 0) EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+  if (seals != 0) {
+    EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+  }
   return file;
 }
 constexpr std::size_t kOfRunning = MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES;
