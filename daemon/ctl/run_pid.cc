@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/run_pid.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -52,10 +53,13 @@ class PidRun {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
   static constexpr std::chrono::milliseconds kPace{5};  // between two readings of the ring
   static constexpr std::chrono::milliseconds kStopPatience{500};  // of the agent
   static constexpr std::chrono::milliseconds kExecPace{100};
   static constexpr std::chrono::seconds kNoteAfter{3};
+  // For the first sample, with --for: a busy machine needs seconds to load the agent.
+  static constexpr Seconds kPatience{10};
 
   // Waits until the agent shares its memory.
   absl::Status begin(double rate) {
@@ -122,14 +126,13 @@ class PidRun {
   bool note_early_end() const {
     const std::string why = run_->why_not_sampling();
     if (why.empty()) return false;
-    const double seconds = std::chrono::duration<double>(Clock::now() - *since_).count();
+    const double seconds = Seconds(Clock::now() - *since_).count();
     std::fprintf(stderr, "memprofctl: pid %d %s; sampling ended after %s\n", pid(), why.c_str(),
                  format_duration(seconds).c_str());
     return true;
   }
   bool is_time_over() const {
-    return seconds_ > 0 && since_ &&
-           Clock::now() - *since_ >= std::chrono::duration<double>(seconds_);
+    return seconds_ > 0 && since_ && Clock::now() - *since_ >= Seconds(seconds_);
   }
   bool was_replaced() {
     if (Clock::now() < next_look_) return false;
@@ -147,7 +150,7 @@ class PidRun {
                                               replaced_ ? " (it runs another program since)" : "",
                                               " before sampling began"));
     }
-    if (interrupted_ || (seconds_ > 0 && waited >= std::chrono::duration<double>(seconds_))) {
+    if (interrupted_ || (seconds_ > 0 && waited >= std::max(kPatience, Seconds(seconds_)))) {
       return not_profiled(
           "has not allocated in this time, which is when sampling begins; give it work, or wait "
           "longer");

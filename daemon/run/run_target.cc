@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::attach(RunPrograms& progra
   std::unique_ptr<RunTarget> target(
       new RunTarget(programs, std::move(agent), std::move(comm), rate));
   target->program_ = std::move(program);
-  target->is_certain_ = target->requests_session_ = true;
+  target->is_certain_ = target->awaits_session_ = true;
   target->pid_ = pid;
   return target;
 }
@@ -93,7 +93,7 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   PipelineLimits limits;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
   pipeline_ = std::make_unique<Pipeline>(limits);
-  if (requests_session_) {
+  if (awaits_session_) {
     pipeline_->expect(agent_.positions());
     ASSIGN_OR_RETURN(generation_, agent_.begin_session(rate_, runtime_offsets(abi)));
   } else {
@@ -158,7 +158,12 @@ void RunTarget::update() {
   }
   tap_->update();
   agent_.drain(*pipeline_);
-  if (window_is_due()) close_window();
+  if (awaits_session_ && sampling()) {
+    awaits_session_ = false;
+    began_ns_ = realtime_ns();
+    history_ = History(began_ns_);
+  }
+  if (!awaits_session_ && window_is_due()) close_window();
   tap_->flush();
 }
 

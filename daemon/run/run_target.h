@@ -107,10 +107,10 @@ class RunTarget final : public SnapshotSource {
   SharedAgent agent_;
   const std::string comm_;
   const double rate_;
-  const std::uint64_t began_ns_;         // CLOCK_REALTIME
+  std::uint64_t began_ns_;               // CLOCK_REALTIME
   std::shared_ptr<RunProgram> program_;  // until begin(): null, or the file that is about to start
   bool is_certain_ = false;              // program_ is known to be that file
-  bool requests_session_ = false;        // the agent does not begin the session by itself
+  bool awaits_session_ = false;          // of a running program: it has not begun yet
   std::uint32_t generation_ = 1;         // of the one session
   std::uint64_t load_bias_ = 0;
   std::string problem_;

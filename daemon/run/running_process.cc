@@ -175,10 +175,8 @@ absl::Status RunningProcess::end_session_of_before(const AgentLocation& agent,
   const AgentControl control(target_.pid, *target_.memory, agent.control_address);
   RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
   agent_ = agent;
-  return control.give(
-      {.owner = OwnerToken::ours(),
-       .session = SessionRequest{
-           .generation = std::max(status.generation, status.requested_generation) + 1}});
+  return control.give({.owner = OwnerToken::ours(),
+                       .session = SessionRequest{.generation = status.next_generation()}});
 }
 
 absl::StatusOr<bool> RunningProcess::has_ended_session() const {
@@ -195,10 +193,13 @@ absl::Status RunningProcess::not_loaded() const {
 }
 
 absl::StatusOr<bool> RunningProcess::has_loaded() {
-  ASSIGN_OR_RETURN(const bool has_run, loader_->has_run());
-  if (!has_run) return false;
+  ASSIGN_OR_RETURN(const HookLoader::Progress progress, loader_->progress());
+  if (progress == HookLoader::Progress::kWaiting) return false;
   const auto now = std::chrono::steady_clock::now();
   if (ran_at_ == std::chrono::steady_clock::time_point()) ran_at_ = now;
+  const bool is_late = now - ran_at_ > kLoadPatience;
+  // The linker clears and relocates the agent's data first, and with it what we would write there.
+  if (progress == HookLoader::Progress::kLoading && !is_late) return false;
   ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
   target_.agents =
       find_agents(ProcFs(), target_.pid, maps, *target_.program, target_.load_bias, target_.budget);
@@ -207,7 +208,7 @@ absl::StatusOr<bool> RunningProcess::has_loaded() {
     agent_ = plan.agent;
     return true;
   }
-  if (now - ran_at_ > kLoadPatience) return not_loaded();
+  if (is_late) return not_loaded();
   return false;
 }
 

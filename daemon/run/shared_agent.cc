@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -146,9 +145,7 @@ absl::StatusOr<std::uint32_t> SharedAgent::begin_session(double rate,
   const AgentControl control = this->control(*shared);
   ASSIGN_OR_RETURN(const AgentStatus status, control.status());
   const SessionRequest session{
-      .rate = rate,
-      .generation = std::max(status.generation, status.requested_generation) + 1,
-      .capture = MEMPROF_CAPTURE_BY_RUNTIME};
+      .rate = rate, .generation = status.next_generation(), .capture = MEMPROF_CAPTURE_BY_RUNTIME};
   std::memcpy(head().owner, &OwnerToken::ours(), sizeof head().owner);
   RETURN_IF_ERROR(
       control.give({.owner = OwnerToken::ours(), .offsets = offsets, .session = session}));
@@ -175,11 +172,11 @@ void SharedAgent::renew() {
 }
 
 void SharedAgent::end_session() {
-  const auto shared = memory();
-  if (!shared) return;
-  // A request with rate 0 asks for no session, whatever its generation is.
-  control(*shared)
-      .give({.session = SessionRequest{.generation = std::numeric_limits<std::uint32_t>::max()}})
+  const auto status = this->status();
+  if (!status.ok()) return;  // nothing to end
+  // The next reader continues from this generation.
+  control(*memory())
+      .give({.session = SessionRequest{.generation = status->next_generation()}})
       .IgnoreError();
 }
 

@@ -188,14 +188,20 @@ absl::StatusOr<HookLoader> HookLoader::start(const Target& target, std::uint64_t
   const std::uint64_t first = place.address + kHookCodeHead;
   if (!place.is_there) RETURN_IF_ERROR(put_code(target, place.address, bytes));
   // The kernel copies an aligned word at once, so no thread can read half of it.
-  if (code.before != first) RETURN_IF_ERROR(target.memory->write_value(code.hook, first));
-  return HookLoader(target, code.hook, first);
+  if (code.before != first) {
+    RETURN_IF_ERROR(target.memory->write_value(code.hook, first));
+  } else {  // set by a run that was killed
+    const std::uint64_t words = first + (memprof_hook_code_words - memprof_hook_code);
+    RETURN_IF_ERROR(target.memory->read_value(words + 8, code.before));
+  }
+  return HookLoader(target, code.hook, first, code.before);
 }
 
-absl::StatusOr<bool> HookLoader::has_run() const {
+absl::StatusOr<HookLoader::Progress> HookLoader::progress() const {
   std::uint64_t now = 0;
   RETURN_IF_ERROR(target_->memory->read_value(hook_, now));
-  return now != code_;
+  if (now == code_) return Progress::kWaiting;
+  return now == before_ ? Progress::kLoading : Progress::kLoaded;
 }
 
 }  // namespace memprofd

@@ -49,15 +49,21 @@ class HookLoader {
   static absl::StatusOr<HookLoader> start(const Target& target, std::uint64_t dlopen,
                                           const std::string& agent_path);
 
-  // True once a thread has come and has loaded the file, or was refused it.
-  absl::StatusOr<bool> has_run() const;
+  enum class Progress {
+    kWaiting,  // no thread has come yet
+    kLoading,  // one is in the dynamic linker, or was refused the file
+    kLoaded,   // the agent has set the hook, with which its constructor ends
+  };
+  absl::StatusOr<Progress> progress() const;
 
  private:
-  HookLoader(const Target& target, std::uint64_t hook, std::uint64_t code)
-      : target_(&target), hook_(hook), code_(code) {}
+  HookLoader(const Target& target, std::uint64_t hook, std::uint64_t code, std::uint64_t before)
+      : target_(&target), hook_(hook), code_(code), before_(before) {}
 
-  const Target* target_;       // not owned
-  std::uint64_t hook_, code_;  // addresses: of the pointer, of what it leads to
+  const Target* target_;  // not owned
+  std::uint64_t hook_;    // address of the pointer
+  std::uint64_t code_;    // where it leads
+  std::uint64_t before_;  // where it leads once a thread has come
 };
 
 }  // namespace memprofd

@@ -147,6 +147,18 @@ TEST(AdoptedMemory, ItsSessionIsTheReaders) {
   EXPECT_EQ(agent.head().owner[1], agent.control().owner[1]);
 }
 
+TEST(AdoptedMemory, TheNextReaderGetsAGenerationToo) {
+  auto reader = SharedAgent::adopt(memory_of_running(kOfRunning, kBothSizes));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  testing::SharingAgent agent(reader->descriptor(), MEMPROF_SHARE_RING_BYTES);
+  agent.take(1, "a");
+  const auto generation = reader->begin_session(0.01, {});
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  reader->end_session();
+  EXPECT_EQ(agent.control().requested_rate, 0);
+  EXPECT_GT(reader->status()->next_generation(), *generation) << "0 would be no session";
+}
+
 // A program may put anything under that number.
 TEST(AdoptedMemory, WhatCouldEndTheReaderIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(SharedAgent::adopt(memory_of_running(kOfRunning, 0)).status()));

@@ -4,19 +4,24 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+using Hook = void (*)();
+extern "C" std::atomic<Hook> caml_minor_gc_end_hook;
+std::atomic<Hook> caml_minor_gc_end_hook;
 
 namespace memprofd {
 namespace {
-
-using Hook = void (*)();
 
 std::atomic<int> loads, calls_before;
 std::string loaded;
@@ -118,6 +123,60 @@ TEST_F(HookCodeTest, AShortStackIsLeftAlone) {
     EXPECT_EQ(loads, is_short ? 0 : 1);
     EXPECT_EQ(hook_.load(), is_short ? code_in_page() : &before);
   }
+}
+
+// This process as the target: the code goes behind the C library's.
+class HookLoaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    target_.pid = ::getpid();
+    auto memory = TargetMemory::open(target_.pid);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    target_.memory = *std::move(memory);
+    auto program = ElfFile::open("/proc/self/exe", "this test", target_.budget);
+    ASSERT_TRUE(program.ok()) << program.status();
+    target_.program = *std::move(program);
+    const auto hook = target_.program->find_symbol("caml_minor_gc_end_hook");
+    ASSERT_TRUE(hook.has_value());
+    target_.load_bias = address_of(&caml_minor_gc_end_hook) - hook->address;
+    caml_minor_gc_end_hook = before;
+  }
+  HookLoader start() {
+    return HookLoader::start(target_, address_of(std::bit_cast<void*>(&dlopen_of_test)), "/agent")
+        .value();
+  }
+
+  // As the dynamic linker does, while a thread of the program is in the code.
+  static void* dlopen_of_test(const char*, int) {
+    while_it_loads = loader->progress().value();
+    if (is_loaded) caml_minor_gc_end_hook = [] {};  // the agent's constructor
+    return nullptr;
+  }
+  static inline std::optional<HookLoader> loader;
+  static inline HookLoader::Progress while_it_loads;
+  static inline bool is_loaded = true;
+
+  Target target_;
+};
+
+TEST_F(HookLoaderTest, LoadedOnceTheConstructorHasRun) {
+  is_loaded = true;
+  loader.emplace(start());
+  EXPECT_EQ(loader->progress().value(), HookLoader::Progress::kWaiting);
+  caml_minor_gc_end_hook.load()();
+  EXPECT_EQ(while_it_loads, HookLoader::Progress::kLoading) << "its data is not the agent's yet";
+  EXPECT_EQ(loader->progress().value(), HookLoader::Progress::kLoaded);
+}
+
+// Another run was killed after it had set the hook.
+TEST_F(HookLoaderTest, TheNextRunKnowsWhatTheHookWas) {
+  is_loaded = false;
+  loader.emplace(start());
+  loader.emplace(start());
+  EXPECT_EQ(loader->progress().value(), HookLoader::Progress::kWaiting);
+  caml_minor_gc_end_hook.load()();
+  EXPECT_EQ(while_it_loads, HookLoader::Progress::kLoading);
+  EXPECT_EQ(loader->progress().value(), HookLoader::Progress::kLoading) << "refused";
 }
 
 TEST(HookCodeSize, OnlyItsOwnIsRecognized) {
