@@ -22,7 +22,6 @@
 
 #include "buffers.h"
 #include "memprof_values_abi.h"
-#include "session.h"
 #include "share_ring.h"
 
 static int starting; /* the runtime has not run any OCaml code yet */
@@ -361,11 +360,14 @@ static dev_t made_device;
 static ino_t made_inode;
 static int is_ordered; /* the shared memory was created for an order */
 
+/* C libraries before 2.33 have no function of that name. */
+static int stat_of(int fd, struct stat *file) { return (int)syscall(SYS_fstat, fd, file); }
+
 static void close_made(void)
 {
 	struct stat file;
 
-	if (made >= 0 && fstat(made, &file) == 0 && file.st_dev == made_device &&
+	if (made >= 0 && stat_of(made, &file) == 0 && file.st_dev == made_device &&
 	    file.st_ino == made_inode)
 		close(made);
 	made = -1;
@@ -386,7 +388,7 @@ static int fill(int fd)
 
 	if (ftruncate(fd, MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-	    fstat(fd, &file) != 0)
+	    stat_of(fd, &file) != 0)
 		return 0;
 	share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
 	if (share == MAP_FAILED)
@@ -408,7 +410,7 @@ static int make_memory(void)
 
 	if (!may_be_as_long(MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES))
 		return -EFBIG;
-	fd = memfd_create("memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd = (int)syscall(SYS_memfd_create, "memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
 	if (fill(fd) && share_data(fd))
@@ -423,17 +425,18 @@ static int is_unanswered(void)
 	       memprof_share_order.answered;
 }
 
+static int session_is_requested(void) { return memprof_agent_control.requested_rate > 0; }
+
 /* The reader has died before its session, or its session was refused. */
 static int is_over(void)
 {
-	const struct memprof_agent_control *control = &memprof_agent_control;
 	uint64_t now_ns;
 
 	if (LIKELY(!is_ordered))
 		return 0;
 	now_ns = memprof_now_ns();
 	return now_ns > memprof_share_order.until_ns &&
-	       (now_ns > control->requested_until_ns || !(control->requested_rate > 0));
+	       (now_ns > memprof_agent_control.requested_until_ns || !session_is_requested());
 }
 
 int memprof_share_is_of_another(void)
@@ -445,7 +448,7 @@ int memprof_share_is_of_another(void)
 }
 
 /* Another watcher requests a session. */
-static int is_taken_over(void) { return memprof_session_wanted() && memprof_share_is_of_another(); }
+static int is_taken_over(void) { return session_is_requested() && memprof_share_is_of_another(); }
 
 int memprof_share_needs_care(void)
 {
