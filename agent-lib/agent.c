@@ -78,6 +78,8 @@ static void start_if_due(void)
 
 static void on_minor_gc_end(void)
 {
+	if (UNLIKELY(memprof_share_needs_care()))
+		memprof_share_care();
 	if (UNLIKELY(memprof_activity.any != 0 || memprof_profiles_follow())) {
 		if (memprof_activity.sampling)
 			at_minor_gc_end_of_session();

@@ -106,6 +106,16 @@ uint32_t memprof_sample_id_shift(void)
 	return caml_ml_domain_index ? __builtin_ctz(MEMPROF_BUFFERS) : 0;
 }
 
+static int data_taken;
+
+void memprof_lock_data(void)
+{
+	while (__atomic_exchange_n(&data_taken, 1, __ATOMIC_ACQUIRE) != 0)
+		sched_yield();
+}
+
+void memprof_unlock_data(void) { __atomic_store_n(&data_taken, 0, __ATOMIC_RELEASE); }
+
 /* Makes *used larger than index. */
 static void use(uint32_t *counter, uint32_t index)
 {

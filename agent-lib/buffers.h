@@ -35,6 +35,11 @@ uint64_t memprof_now_ns(void);
 uint32_t memprof_current_tid(void); /* of the calling thread */
 /* The index of this domain, below MEMPROF_DOMAINS. */
 uint32_t memprof_domain_index(void);
+/* Held while the memory behind the control block, domains and buffers is replaced (share.c), and by
+ * whoever writes to them without being stopped for that: outside of callbacks and collections of a
+ * session. Its holder waits for no other thread. */
+void memprof_lock_data(void);
+void memprof_unlock_data(void);
 /* Returns the domain of this index and marks it as used. */
 struct memprof_domain *memprof_use_domain(uint32_t index);
 void memprof_use_buffer(uint32_t index);

@@ -30,20 +30,26 @@ static struct memprof_domain *this_one(void) { return memprof_use_domain(memprof
 /* Some versions continue from the counters of the last domain with this index. */
 void memprof_domain_begins(void)
 {
-	struct memprof_domain *domain = this_one();
+	struct memprof_domain *domain;
 
+	memprof_lock_data();
+	domain = this_one();
 	for (int i = 0; i < 3; i++)
 		domain->base_words[i] = words_of(caml_state)[i];
 	domain->base_words[2] += unsliced_words(caml_state);
 	domain->state = (uint64_t)caml_state;
+	memprof_unlock_data();
 }
 
-void memprof_domain_joins(void) { this_one()->state = (uint64_t)caml_state; }
-
-void memprof_domain_ends(void)
+void memprof_domain_joins(void)
 {
-	struct memprof_domain *domain = this_one();
+	memprof_lock_data();
+	this_one()->state = (uint64_t)caml_state;
+	memprof_unlock_data();
+}
 
+static void count_words_of_ended(struct memprof_domain *domain)
+{
 	if (domain->state == 0)
 		return;
 	domain->state = 0;
@@ -56,6 +62,13 @@ void memprof_domain_ends(void)
 		__atomic_fetch_add(&memprof_agent_control.ended_words[i],
 				   words_of(caml_state)[i] - domain->base_words[i],
 				   __ATOMIC_RELAXED);
+}
+
+void memprof_domain_ends(void)
+{
+	memprof_lock_data();
+	count_words_of_ended(this_one());
+	memprof_unlock_data();
 }
 
 uint64_t memprof_domain_allocated(domain_state *state)

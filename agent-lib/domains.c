@@ -134,7 +134,14 @@ static void try_to_clear(void)
 	atomic_store(&clearing, 0);
 }
 
-static void count(__u64 *counter) { __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED); }
+static void add(__u64 *counter, uint64_t n)
+{
+	memprof_lock_data();
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+	memprof_unlock_data();
+}
+
+static void count(__u64 *counter) { add(counter, 1); }
 
 /* Returns true if this domain samples for the session. */
 static int start_in_session(void)
@@ -195,7 +202,7 @@ static void end_gap(struct domain *domain)
 	uint64_t words = memprof_domain_allocated(caml_state) - domain->words_before_gap;
 
 	if (domain->in_gap && memprof_profiles_follow())
-		__atomic_fetch_add(&memprof_agent_control.unsampled_words, words, __ATOMIC_RELAXED);
+		add(&memprof_agent_control.unsampled_words, words);
 	domain->in_gap = 0;
 }
 

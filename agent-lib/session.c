@@ -114,7 +114,7 @@ int memprof_session_follows(void)
 {
 	if (!memprof_has_domains())
 		return 0;
-	if (memprof_session_wanted())
+	if (memprof_session_wanted() && !memprof_share_is_of_another())
 		return 1;
 	atomic_store(&unsized, 1);
 	return 0;
@@ -177,8 +177,9 @@ static void start_session(void)
 
 	/* The request was withdrawn a moment ago. A session without a rate would have no callback,
 	 * and only a callback can end it. */
-	if (!(rate > 0))
+	if (!(rate > 0) || memprof_share_is_of_another())
 		return;
+	memprof_share_begins_session();
 	if (memprof_has_domains() && layout_is_right() == 0) {
 		answer(MEMPROF_AGENT_UNSUPPORTED, generation);
 		return;
@@ -249,6 +250,8 @@ int memprof_session_change(void)
 		return 0;
 	if (memprof_activity.sampling && stop_sampling()) { /* else the next callback tries again */
 		note_stop();
+		if (!memprof_session_wanted())
+			memprof_share_leave();
 		just_stopped = 1;
 		start_in_turn();
 		just_stopped = 0;

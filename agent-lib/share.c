@@ -3,6 +3,7 @@
 #include "share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -10,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -71,8 +74,10 @@ static int move_data(int fd)
 	}
 	*control = memprof_agent_control;
 	memcpy(domains, memprof_domains, control->domains_used * sizeof(*domains));
-	for (uint32_t i = 0; i < control->buffers_used; i++)
+	for (uint32_t i = 0; i < control->buffers_used; i++) {
+		buffers[i].first_seq = memprof_buffers[i].first_seq + memprof_buffers[i].count;
 		buffers[i].last_sample = memprof_buffers[i].last_sample;
+	}
 	return put_over(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES, buffers) &&
 	       put_over(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES, domains) &&
 	       put_over(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES, control);
@@ -105,6 +110,8 @@ static void request_session(const struct memprof_share *share)
 	control->requested_until_ns = share->until_ns;
 	control->requested_capture = share->capture;
 	control->offsets = share->offsets;
+	control->owner[0] = share->owner[0];
+	control->owner[1] = share->owner[1];
 	control->requested_generation = 1;
 }
 
@@ -127,33 +134,44 @@ static void introduce(struct memprof_share *share)
 	__atomic_store_n(&share->control, (uintptr_t)&memprof_agent_control, __ATOMIC_RELEASE);
 }
 
+/* Maps that memory and puts the agent's data into it. */
+static int share_data(int fd)
+{
+	if (memprof_share_map(fd) && move_data(fd))
+		return 1;
+	memprof_share_end();
+	return 0;
+}
+
+/* Returns true if this process may take the memory behind the descriptor. *ours: it is memory to
+ * share. */
+static int may_take(int fd, int *ours)
+{
+	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	int taken;
+
+	*ours = 0;
+	if (share == MAP_FAILED)
+		return 0;
+	*ours = is_ours(share);
+	taken = *ours && claim(share);
+	munmap(share, MEMPROF_SHARE_CONTROL);
+	return taken;
+}
+
 /* Returns true if this process has taken the memory. Closes the descriptor if it is of such memory;
  * any other descriptor is the program's. */
 static int take(int fd)
 {
-	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
-	int ours, taken = 0;
+	int ours, taken = may_take(fd, &ours) && share_data(fd);
 
-	if (share == MAP_FAILED)
-		return 0;
-	ours = is_ours(share);
-	if (ours && claim(share)) {
-		uint64_t ring_bytes = share->ring_bytes;
-		char *ring = map_shared(ring_bytes, fd, MEMPROF_SHARE_RING);
-
-		taken = ring != MAP_FAILED && move_data(fd);
-		if (taken) {
-			request_session(share);
-			introduce(share);
-			memprof_share_begin(share, ring, ring_bytes);
-		} else {
-			unmap(ring, ring_bytes);
-		}
+	if (taken) {
+		memprof_share_begin();
+		request_session(memprof_share);
+		introduce(memprof_share);
 	}
 	if (ours)
 		close(fd);
-	if (!taken)
-		munmap(share, MEMPROF_SHARE_CONTROL);
 	return taken;
 }
 
@@ -332,6 +350,174 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 	return (int)result;
 }
 
+/* ------------------------------------------------------------------ in a program that runs */
+
+__attribute__((visibility("default"))) struct memprof_share_order memprof_share_order;
+/* The memfd until the reader's session begins; -1: none is open. */
+static int made = -1;
+/* The program may close a descriptor that it does not know, and reuse its number. */
+static dev_t made_device;
+static ino_t made_inode;
+static int is_ordered; /* the shared memory was created for an order */
+
+/* C libraries before 2.33 have no function of that name. */
+static int stat_of(int fd, struct stat *file) { return (int)syscall(SYS_fstat, fd, file); }
+
+static void close_made(void)
+{
+	struct stat file;
+
+	if (made >= 0 && stat_of(made, &file) == 0 && file.st_dev == made_device &&
+	    file.st_ino == made_inode)
+		close(made);
+	made = -1;
+}
+
+/* A file beyond the limit would send the program a signal. */
+static int may_be_as_long(uint64_t bytes)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
+}
+
+static int fill(int fd)
+{
+	struct memprof_share *share;
+	struct stat file;
+
+	if (ftruncate(fd, MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+	    stat_of(fd, &file) != 0)
+		return 0;
+	share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	if (share == MAP_FAILED)
+		return 0;
+	share->magic = MEMPROF_SHARE_MAGIC;
+	share->abi_version = MEMPROF_AGENT_ABI;
+	share->ring_bytes = MEMPROF_SHARE_RING_BYTES;
+	share->pid = (uint32_t)getpid();
+	munmap(share, MEMPROF_SHARE_CONTROL);
+	made_device = file.st_dev;
+	made_inode = file.st_ino;
+	return 1;
+}
+
+/* Returns the descriptor, or -errno. */
+static int make_memory(void)
+{
+	int fd;
+
+	if (!may_be_as_long(MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES))
+		return -EFBIG;
+	fd = (int)syscall(SYS_memfd_create, "memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (fill(fd) && share_data(fd))
+		return fd;
+	close(fd);
+	return -ENOMEM;
+}
+
+static int is_unanswered(void)
+{
+	return __atomic_load_n(&memprof_share_order.wanted, __ATOMIC_ACQUIRE) !=
+	       memprof_share_order.answered;
+}
+
+static int session_is_requested(void) { return memprof_agent_control.requested_rate > 0; }
+
+/* The reader has died before its session, or its session was refused. */
+static int is_over(void)
+{
+	uint64_t now_ns;
+
+	if (LIKELY(!is_ordered))
+		return 0;
+	now_ns = memprof_now_ns();
+	return now_ns > memprof_share_order.until_ns &&
+	       (now_ns > memprof_agent_control.requested_until_ns || !session_is_requested());
+}
+
+int memprof_share_is_of_another(void)
+{
+	const __u64 *owner = memprof_agent_control.owner;
+
+	return memprof_share &&
+	       (owner[0] != memprof_share->owner[0] || owner[1] != memprof_share->owner[1]);
+}
+
+/* Another watcher requests a session. */
+static int is_taken_over(void) { return session_is_requested() && memprof_share_is_of_another(); }
+
+int memprof_share_needs_care(void)
+{
+	if (LIKELY(!is_unanswered() && !memprof_share) || memprof_activity.sampling)
+		return 0;
+	return is_unanswered() || is_over() || is_taken_over();
+}
+
+/* Returns the descriptor, or -errno. */
+static int share_as_ordered(void)
+{
+	if (memprof_now_ns() > memprof_share_order.until_ns)
+		return -ETIMEDOUT;
+	made = make_memory();
+	if (made < 0)
+		return made;
+	is_ordered = 1;
+	memprof_share_begin();
+	introduce(memprof_share);
+	__atomic_fetch_add(&memprof_activity.watchers, 1, __ATOMIC_RELAXED);
+	return made;
+}
+
+static void leave(void)
+{
+	if (!memprof_share)
+		return;
+	memprof_share_end();
+	(void)move_data(-1);
+	close_made();
+	is_ordered = 0;
+	__atomic_fetch_sub(&memprof_activity.watchers, 1, __ATOMIC_RELAXED);
+}
+
+static void obey(void)
+{
+	uint32_t wanted = __atomic_load_n(&memprof_share_order.wanted, __ATOMIC_ACQUIRE);
+
+	leave();
+	if (wanted == memprof_share_order.answered)
+		return;
+	memprof_share_order.descriptor = share_as_ordered();
+	__atomic_store_n(&memprof_share_order.answered, wanted, __ATOMIC_RELEASE);
+}
+
+/* Several domains may come here at once. */
+void memprof_share_care(void)
+{
+	int error = errno;
+
+	memprof_lock_data();
+	if (memprof_share_needs_care())
+		obey();
+	memprof_unlock_data();
+	errno = error;
+}
+
+void memprof_share_leave(void)
+{
+	int error = errno;
+
+	memprof_lock_data();
+	leave();
+	memprof_unlock_data();
+	errno = error;
+}
+
+void memprof_share_begins_session(void) { close_made(); }
+
 /* ------------------------------------------------------------------ forked children */
 
 /* State of a forked child: whether it may request memory of its own, or one of its threads is doing
@@ -341,12 +527,16 @@ static int child;
 
 void memprof_share_forked(void)
 {
+	memprof_share_order.wanted = memprof_share_order.answered;
+	memprof_unlock_data(); /* another thread of the parent may have held it */
 	if (!memprof_share)
 		return;
-	memprof_share_end();
+	leave();
 	starting = 0;
 	memprof_activity.watchers = 0;
-	(void)move_data(-1);
+	memprof_agent_control.owner[0] = memprof_agent_control.owner[1] = 0;
+	for (uint32_t i = 0; i < memprof_agent_control.buffers_used; i++)
+		memprof_buffers[i].first_seq = 0; /* its reader begins to count there */
 	child = memprof_activity.sampling && *reader ? MAY_ASK : NO_CHILD;
 }
 

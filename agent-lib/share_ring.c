@@ -7,28 +7,58 @@
 #include <sys/mman.h>
 
 struct memprof_share *memprof_share;
+/* Mapped, shared or private; null before the first time. A thread may be in the middle of handing a
+ * batch over when sharing ends, so both stay mapped. */
+static struct memprof_share *head;
 static char *ring;
 static uint64_t ring_bytes; /* read once, because the reader may change it at any time */
 
-void memprof_share_begin(struct memprof_share *share, char *mapped_ring, uint64_t bytes)
+/* At that place, or anywhere if it is null. */
+static void *map_shared_at(void *place, size_t bytes, int fd, uint64_t offset)
 {
+	void *at = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
+			fd, (off_t)offset);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+struct memprof_share *memprof_share_map(int fd)
+{
+	struct memprof_share *mapped = map_shared_at(head, MEMPROF_SHARE_CONTROL, fd, 0);
+	uint64_t bytes = mapped ? mapped->ring_bytes : 0;
+	char *mapped_ring =
+		map_shared_at(bytes == ring_bytes ? ring : NULL, bytes, fd, MEMPROF_SHARE_RING);
+
+	if (mapped)
+		head = mapped;
+	if (!mapped_ring)
+		return NULL;
 	ring = mapped_ring;
 	ring_bytes = bytes;
-	memprof_share = share;
+	return head;
+}
+
+void memprof_share_begin(void) { memprof_share = head; }
+
+static void make_private(void *place, size_t bytes)
+{
+	if (place)
+		(void)mmap(place, bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void memprof_share_end(void)
 {
-	munmap(memprof_share, MEMPROF_SHARE_CONTROL);
-	munmap(ring, ring_bytes);
 	memprof_share = NULL;
+	make_private(head, MEMPROF_SHARE_CONTROL);
+	make_private(ring, ring_bytes);
 }
 
 #define PATIENCE 1000 /* yields to writers, each of which copies a batch */
 
 static int lock_ring(void)
 {
-	for (int i = 0; __atomic_exchange_n(&memprof_share->lock, 1, __ATOMIC_ACQUIRE) != 0; i++) {
+	for (int i = 0; __atomic_exchange_n(&head->lock, 1, __ATOMIC_ACQUIRE) != 0; i++) {
 		if (i == PATIENCE)
 			return 0;
 		sched_yield();
@@ -36,16 +66,16 @@ static int lock_ring(void)
 	return 1;
 }
 
-static void unlock_ring(void) { __atomic_store_n(&memprof_share->lock, 0, __ATOMIC_RELEASE); }
+static void unlock_ring(void) { __atomic_store_n(&head->lock, 0, __ATOMIC_RELEASE); }
 
 /* Reserves this many bytes in one piece; returns null if there is no room. *end: the position after
  * it. */
 static char *room(uint64_t bytes, uint64_t *end)
 {
-	uint64_t at = memprof_share->written;
+	uint64_t at = head->written;
 	uint64_t left = ring_bytes - at % ring_bytes;
 	uint64_t skipped = left < bytes ? left : 0;
-	uint64_t used = at - __atomic_load_n(&memprof_share->read, __ATOMIC_ACQUIRE);
+	uint64_t used = at - __atomic_load_n(&head->read, __ATOMIC_ACQUIRE);
 
 	if (bytes > ring_bytes || used > ring_bytes || skipped + bytes > ring_bytes - used)
 		return NULL;
@@ -74,7 +104,7 @@ void memprof_share_hand_over(const struct memprof_handed *handed,
 	*(uint64_t *)place = event_bytes;
 	event = (struct memprof_packed_batch *)(place + sizeof(uint64_t));
 	event->header = (struct memprof_event_header){.kind = MEMPROF_EVENT_PACKED,
-						      .tgid = memprof_share->pid,
+						      .tgid = head->pid,
 						      .tid = handed->tid,
 						      .time_ns = handed->time_ns};
 	event->first_seq = handed->first_seq;
@@ -83,6 +113,6 @@ void memprof_share_hand_over(const struct memprof_handed *handed,
 	event->buffer = handed->buffer;
 	event->reserved = 0;
 	memcpy(&event->packed, batch, batch_bytes);
-	__atomic_store_n(&memprof_share->written, end, __ATOMIC_RELEASE);
+	__atomic_store_n(&head->written, end, __ATOMIC_RELEASE);
 	unlock_ring();
 }

@@ -21,9 +21,13 @@ struct memprof_handed {
 	uint64_t first_seq;
 };
 
-/* Call before any batch. ring: the address at which the reader's ring is mapped. */
-void memprof_share_begin(struct memprof_share *share, char *ring, uint64_t ring_bytes);
-/* Unmaps both. */
+/* Maps the head and the ring of such memory; returns null if that fails. While nothing is shared.
+ */
+struct memprof_share *memprof_share_map(int fd);
+/* After that, before any batch: hands batches over in it. */
+void memprof_share_begin(void);
+/* Puts memory of this process alone in the place of both: a thread that is about to hand a batch
+ * over writes into that. */
 void memprof_share_end(void);
 /* Copies a batch into the ring if there is room. Callable from any thread. */
 void memprof_share_hand_over(const struct memprof_handed *handed,

@@ -2,7 +2,8 @@
 /*
  * The contract between the agent and a reader without a kernel side: memory that both map. The
  * reader creates a memfd and starts the program with its number in MEMPROF_SHARE_FD; the first
- * process with an OCaml runtime takes it.
+ * process with an OCaml runtime takes it. In a process that runs already the agent creates the
+ * memfd itself (struct memprof_share_order).
  *
  *   offset                  contents
  *   0                       struct memprof_share
@@ -95,10 +96,41 @@ struct memprof_share {
 	__u64 callback_exn; /* its address shows where the program is loaded */
 	__u64 control;
 	char exe[MEMPROF_SHARE_PATH]; /* /proc/self/exe; "" if it is too long */
+	/* The reader's token, as in the control block. Written by the reader before its session. If
+	 * the control block has another one, a session is not for this reader: the agent leaves the
+	 * memory before it begins. */
+	__u64 owner[2];
 	__u64 written __attribute__((aligned(64)));
 	/* Written by the reader. */
 	__u64 read __attribute__((aligned(64)));
 	__u32 answered; /* 1: the reader has written offsets, or refuses the program */
+};
+
+/* Size of the ring that the agent creates, and of readers by default. Only used pages cost memory.
+ */
+#define MEMPROF_SHARE_RING_BYTES (8u << 20)
+
+/*
+ * The symbol memprof_share_order: how a reader that may write to the process's memory has a loaded
+ * agent without a session share its memory. Neither waits for the other:
+ *
+ *   reader  writes until_ns, then wanted, another number than answered
+ *   agent   at the end of the next minor collection: makes the memfd, maps its data to it, and
+ *           writes descriptor, then answered
+ *   reader  opens /proc/PID/fd/DESCRIPTOR, writes its token, and requests a session in the control
+ *           block, which is shared now
+ *   agent   closes the descriptor when the session begins; when it ends its data is its own again
+ *
+ * The order is a lease: if no session has been requested until_ns, because the reader has died,
+ * the agent makes no memory, or closes the descriptor and takes its data back. The next order
+ * replaces memory that was shared before.
+ */
+struct memprof_share_order {
+	__u64 until_ns;	  /* CLOCK_MONOTONIC; written by the reader, which may move it on */
+	__u32 wanted;	  /* written by the reader */
+	__u32 answered;	  /* written by the agent: the last order that it has handled */
+	__s32 descriptor; /* of the process; -errno: it did not make the memory */
+	__u32 reserved;
 };
 
 #endif

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_owner.h"
 #include "daemon/util/log.h"
 #include "daemon/util/open_files.h"
 
@@ -135,10 +136,7 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
     return absl::AlreadyExistsError(
         absl::StrCat("pid ", pid, " is being detached by this memprofd; attach again in a moment"));
   }
-  return absl::AlreadyExistsError(
-      absl::StrCat("pid ", pid, " is already profiled by memprofd",
-                   holder.pid ? absl::StrCat(" (pid ", holder.pid, ")") : "",
-                   "; ask that one, or stop it first"));
+  return already_profiled(pid, holder.pid);
 }
 
 }  // namespace memprofd

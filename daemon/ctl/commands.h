@@ -56,7 +56,7 @@ struct Options {
   TopOptions top;
   // record, dump, trace
   std::string trace_file;
-  std::string duration;  // of the trace
+  std::string duration;  // of the trace; run: of a process that runs already
   std::string max_bytes;
   std::uint32_t max_files = 0;
   int trace_version = 0;

@@ -244,12 +244,23 @@ class Program {
     CLI::App* run = add(
         "run", "Start a program and profile it from its first allocation to its end; needs no root",
         &ctl::run_run);
-    add_run_options(run);
+    CLI::Option* program = add_run_options(run);
+    CLI::Option* pid =
+        run->add_option("--pid", options_.pid,
+                        "Profile this running process of the same user instead, until Ctrl-C")
+            ->type_name("PID")
+            ->check(CLI::PositiveNumber)
+            ->excludes(program);
+    run->add_option("--for", options_.duration,
+                    "With --pid: end after this time, such as 30s; the process continues")
+        ->type_name("DURATION")
+        ->needs(pid);
     run->add_option(
            "--children", options_.children,
            "Also profile the children that it forks or starts: sum them by program, report "
            "each, or no (default: sum)")
         ->check(CLI::IsMember({ctl::kSumChildren, ctl::kEachChild, ctl::kNoChildren}))
+        ->excludes(pid)
         ->type_name("MODE");
     run->add_flag("--live", options_.live,
                   "While it runs, print live memory to stderr once per second, like top");
@@ -296,13 +307,14 @@ class Program {
              "Allow PERCENT more than the baseline (default: 5%)", "PERCENT");
     add_text("--junit", &ctl::RuleOptions::junit, "Write the results as JUnit XML", "FILE");
     add_text("--markdown", &ctl::RuleOptions::markdown, "Write the results as Markdown", "FILE");
-    add_run_options(check);
+    add_run_options(check)->required();
   }
-  void add_run_options(CLI::App* run) {
+  // Returns the option of the program.
+  CLI::Option* add_run_options(CLI::App* run) {
     run->fallthrough(false);
-    run->add_option("program", options_.program, "The program and its arguments, after --")
-        ->type_name("PROGRAM [ARGUMENT...]")
-        ->required();
+    CLI::Option* program =
+        run->add_option("program", options_.program, "The program and its arguments, after --")
+            ->type_name("PROGRAM [ARGUMENT...]");
     run->add_option("--out", options_.outs,
                     "Write to this file, in the format that its name ends in; may be repeated "
                     "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
@@ -316,6 +328,7 @@ class Program {
     run->footer("Example: memprofctl " + run->get_name() +
                 (run->get_name() == "run" ? " --out flame.html" : " --max-peak 64MiB") +
                 " -- ./my_program --its --arguments");
+    return program;
   }
 
   void add_control_commands() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memprofctl run: profiles a program from its first allocation to its end, without memprofd.
+// memprofctl run and check: profile a program from its first allocation to its end, without
+// memprofd.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,14 +9,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/ctl/arguments.h"
@@ -23,22 +20,18 @@
 #include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
-#include "daemon/ctl/render/render_json.h"
-#include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/run_files.h"
+#include "daemon/ctl/run_live.h"
+#include "daemon/ctl/run_pid.h"
+#include "daemon/ctl/run_report.h"
 #include "daemon/ctl/snapshot/whole_image.h"
-#include "daemon/ctl/top/top_question.h"
-#include "daemon/ctl/top/top_render.h"
-#include "daemon/ctl/top/top_terminal.h"
-#include "daemon/export/formats/profile_formats.h"
 #include "daemon/run/checked_program.h"
 #include "daemon/run/program_sum.h"
 #include "daemon/run/run_children.h"
 #include "daemon/run/run_program.h"
 #include "daemon/run/run_target.h"
 #include "daemon/run/started_program.h"
-#include "daemon/snapshot/file/new_file.h"
-#include "daemon/trace/recorder.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/exit_codes.h"
@@ -51,246 +44,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPace{5};  // between two readings of the ring
 constexpr double kRunRate = 1e-4;              // samples per word
-constexpr std::uint32_t kReportRows = 5;
-constexpr std::uint32_t kLiveRows = 10;
-constexpr std::chrono::seconds kLivePace{1};
-constexpr char kTraceEnding[] = ".ctf", kJsonEnding[] = ".json", kFoldedEnding[] = ".folded";
 constexpr int kBroken = 1;
 constexpr int kKilled = 128;  // plus the signal's number, as in shells
-
-// ---------------------------------------------------------------- files
-
-struct FileFormat {
-  std::string_view ending;
-  const ProfileFormatRow* profile = nullptr;  // null: a trace, or JSON
-};
-
-// kInvalidArgument: no format has this ending.
-absl::StatusOr<FileFormat> format_of(const std::string& file) {
-  std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
-  for (const ProfileFormatRow& row : profile_formats()) {
-    if (absl::EndsWith(file, row.extension)) return FileFormat{row.extension, &row};
-    absl::StrAppend(&endings, ", ", row.extension);
-  }
-  if (absl::EndsWith(file, kFoldedEnding)) {
-    return FileFormat{kFoldedEnding, find_profile_format("collapsed")};
-  }
-  if (absl::EndsWith(file, kTraceEnding)) return FileFormat{kTraceEnding};
-  if (absl::EndsWith(file, kJsonEnding)) return FileFormat{kJsonEnding};
-  return absl::InvalidArgumentError(
-      absl::StrCat("--out ", file, ": the name's ending selects the format: ", endings));
-}
-
-// "a.html" and "worker" make "a.worker.html".
-std::string labelled(const std::string& file, const std::string& label) {
-  const absl::StatusOr<FileFormat> format = format_of(file);
-  const std::size_t ending = format.ok() ? format->ending.size() : 0;
-  const std::size_t end = file.size() - ending;
-  return absl::StrCat(file.substr(0, end), ".", label, file.substr(end));
-}
-
-// A trace that is written while the program runs. The file gets its name when it is complete.
-class RunTrace : public TraceOutput {
- public:
-  static absl::StatusOr<std::unique_ptr<RunTrace>> create(const std::string& path) {
-    ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
-    return std::unique_ptr<RunTrace>(new RunTrace(std::move(file)));
-  }
-  ~RunTrace() override {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  absl::Status begin_file() override { return absl::OkStatus(); }
-  absl::Status write(std::span<const std::byte> packet) override {
-    return file_.write({reinterpret_cast<const char*>(packet.data()), packet.size()});
-  }
-
-  absl::Status begin(RunTarget& target) {
-    ASSIGN_OR_RETURN(recorder_, TraceRecorder::start(target, target.pid(), *this, {}));
-    thread_ = std::thread([this] {
-      while (recorder_->step()) {
-      }
-    });
-    return absl::OkStatus();
-  }
-  bool begun() const { return recorder_ != nullptr; }
-  // Call after the target's end.
-  absl::Status finish() {
-    if (thread_.joinable()) thread_.join();
-    return file_.finish();
-  }
-
- private:
-  explicit RunTrace(NewFile file) : file_(std::move(file)) {}
-
-  NewFile file_;
-  std::unique_ptr<TraceRecorder> recorder_;
-  std::thread thread_;
-};
-
-// All output files besides the report.
-class RunFiles {
- public:
-  // Refuses before the program starts if an output could not be written after its end.
-  static absl::StatusOr<RunFiles> open(const std::vector<std::string>& names) {
-    RunFiles files;
-    for (const std::string& name : names) {
-      ASSIGN_OR_RETURN(const FileFormat format, format_of(name));
-      if (format.ending == kTraceEnding) {
-        ASSIGN_OR_RETURN(std::unique_ptr<RunTrace> trace, RunTrace::create(name));
-        files.traces_.push_back(std::move(trace));
-      } else {
-        ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
-        files.profiles_.push_back({std::move(file), format.profile});
-      }
-    }
-    return files;
-  }
-
-  absl::Status begin(RunTarget& target) {
-    for (const auto& trace : traces_) {
-      if (!trace->begun()) RETURN_IF_ERROR(trace->begin(target));
-    }
-    return absl::OkStatus();
-  }
-  absl::Status finish(Questions& questions, int pid) {
-    for (const auto& trace : traces_) RETURN_IF_ERROR(trace->finish());
-    for (Profile& profile : profiles_) {
-      ASSIGN_OR_RETURN(const std::string text, content(questions, pid, profile.format));
-      RETURN_IF_ERROR(profile.file.write(text));
-      RETURN_IF_ERROR(profile.file.finish());
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  struct Profile {
-    NewFile file;
-    const ProfileFormatRow* format;  // null: JSON
-  };
-
-  static absl::StatusOr<std::string> content(Questions& questions, int pid,
-                                             const ProfileFormatRow* format) {
-    if (format == nullptr) {
-      pb::ListSitesRequest request;
-      request.set_pid(pid);
-      request.set_order(pb::MEASURE_ALLOCATED);
-      request.set_with_callstacks(true);
-      ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, all_sites(questions, request));
-      return answer_json(sites);
-    }
-    pb::GetProfileRequest request;
-    request.add_pids(pid);
-    request.set_format(format->proto);
-    request.set_measure(pb::MEASURE_ALLOCATED);
-    ASSIGN_OR_RETURN(pb::GetProfileResponse response, questions.get_profile(request));
-    return std::move(*response.mutable_data());
-  }
-
-  std::vector<std::unique_ptr<RunTrace>> traces_;
-  std::vector<Profile> profiles_;
-};
-
-// ---------------------------------------------------------------- the report
-
-absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure order, bool peak) {
-  pb::ListSitesRequest request;
-  request.set_pid(pid);
-  request.set_order(order);
-  request.set_limit(kReportRows);
-  request.mutable_range()->set_until_peak(peak);
-  request.mutable_filter()->set_frames(pb::FRAMES_APPLICATION);
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, questions.list_sites(request));
-  if (sites.sites().empty()) return std::string();
-  return sites_table(sites, pb::GROUP_BY_UNSPECIFIED, false, {});
-}
-
-std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began_ns) {
-  if (history.peak_unix_ns() == 0) return "none";
-  pb::Estimate peak;
-  peak.set_bytes(history.peak_live_bytes());
-  peak.set_bytes_stderr(history.peak_live_bytes_stderr());
-  const double seconds =
-      static_cast<double>(history.peak_unix_ns() - static_cast<std::int64_t>(began_ns)) / 1e9;
-  return absl::StrCat(estimate_text(peak), ", ", format_duration(seconds), " after the start");
-}
-
-// extent: "ran for 3 s", or the number of processes. peak_name: padded to 16 columns.
-std::string head_of_report(const pb::Target& target, const std::string& pid_text,
-                           const std::string& extent, const char* peak_name,
-                           const std::string& peak) {
-  return absl::StrCat("\nmemprofctl: ", target.comm(), pid_text, ", OCaml ",
-                      target.runtime_version(), ", ", extent, "; ",
-                      format_count(target.allocated().samples()), " samples\n",
-                      "  allocated         ", estimate_text(target.allocated()), "\n  ", peak_name,
-                      "  ", peak, "\n  live at the end   ", estimate_text(target.live()), "\n");
-}
-
-absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
-                                   const std::string& pid_text) {
-  ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
-  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
-  const pb::Target& target = targets.targets(0);
-  pb::GetHistoryRequest request;
-  request.mutable_selection()->set_pid(pid);
-  request.set_measure(pb::MEASURE_LIVE);
-  request.set_points(2);
-  ASSIGN_OR_RETURN(const pb::GetHistoryResponse history, questions.get_history(request));
-  const double seconds = static_cast<double>(snapshot->time_ns - snapshot->attached_ns) / 1e9;
-  std::string out =
-      head_of_report(target, pid_text, absl::StrCat("ran for ", format_duration(seconds)),
-                     "live at the peak", peak_text(history, snapshot->attached_ns));
-  ASSIGN_OR_RETURN(const std::string at_peak, top_sites(questions, pid, pb::MEASURE_LIVE, true));
-  ASSIGN_OR_RETURN(const std::string allocated,
-                   top_sites(questions, pid, pb::MEASURE_ALLOCATED, false));
-  if (!at_peak.empty()) absl::StrAppend(&out, "\nLive at the peak\n", at_peak);
-  if (!allocated.empty()) absl::StrAppend(&out, "\nAllocated\n", allocated);
-  return out;
-}
-
-// whose: " of worker", or empty.
-std::string losses_of(const std::string& whose, const pb::Target& target) {
-  if (target.dropped_events() == 0) return "";
-  return absl::StrCat("memprofctl: lost ", losses_text(target), whose,
-                      "; a lower --sampling-rate loses less\n");
-}
-
-std::string damage_of(const std::string& program, const RunTarget& run) {
-  if (!run.agent().damaged()) return "";
-  return absl::StrCat("memprofctl: ", program,
-                      " overwrote the memory that its agent shares; later samples are missing\n");
-}
-
-// ---------------------------------------------------------------- live output
-
-// Prints live memory once a second.
-class LiveFrames {
- public:
-  explicit LiveFrames(RunTarget& run) : run_(run), questions_(ask_source(run)) {
-    view_.limit = kLiveRows;
-    view_.filter.set_frames(pb::FRAMES_APPLICATION);
-  }
-
-  void update() {
-    const auto now = std::chrono::steady_clock::now();
-    if (!run_.begun() || now < next_) return;
-    next_ = now + kLivePace;
-    run_.refresh();
-    view_.pid = run_.pid();
-    const TopAnswer answer = ask_top(*questions_, view_);
-    // Without an answer there is no frame; the next second has one.
-    if (answer.status.ok()) {
-      std::fputs(absl::StrCat(top_text(answer, charset_), "\n").c_str(), stderr);
-    }
-  }
-
- private:
-  RunTarget& run_;
-  const std::unique_ptr<Questions> questions_;
-  const Charset charset_ = terminal_charset();
-  TopViewState view_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kLivePace;
-};
 
 // ---------------------------------------------------------------- children
 
@@ -399,7 +154,7 @@ class ChildReports : public RunChildrenUser {
 
   // A trace describes one process, so sums have none.
   absl::Status write_sums() {
-    std::erase_if(outs_, [](const std::string& out) { return absl::EndsWith(out, kTraceEnding); });
+    std::erase_if(outs_, is_trace_file);
     for (const Sum& sum : sums_) {
       ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, sum.counts->snapshot(0));
       ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(names(snapshot->info.comm)));
@@ -543,15 +298,7 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
 absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
                             const CheckedProgram* checked, const Options& options) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
-  const std::unique_ptr<Questions> questions = ask_source(run);
-  RETURN_IF_ERROR(files.finish(*questions, run.pid()));
-  ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
-  std::fputs(absl::StrCat(losses_of("", targets.targets(0)), damage_of("the program", run)).c_str(),
-             stderr);
-  if (!options.quiet) {
-    ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), ""));
-    std::fputs(text.c_str(), stderr);
-  }
+  RETURN_IF_ERROR(write_results(run, files, options.quiet, "", {}));
   return checked == nullptr ? absl::OkStatus() : check(run, rules, *checked, options);
 }
 
@@ -568,6 +315,10 @@ int exit_of(const ProgramEnd& end) {
 }  // namespace
 
 absl::Status run_run(const Options& options) {
+  if (options.program.empty() && options.pid == 0) {
+    return absl::InvalidArgumentError(
+        "name the program to run, after --, or a process that runs with --pid PID");
+  }
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
   std::vector<MemoryRule> rules;
   if (options.rules) {
@@ -576,9 +327,10 @@ absl::Status run_run(const Options& options) {
   ASSIGN_OR_RETURN(const AgentFile agent,
                    open_agent_file(options.agent.empty() ? default_agent_path() : options.agent));
   ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(options.outs));
-  const std::string path = path_of_command(options.program[0]);
   ShareOptions share;
   share.rate = asked_rate > 0 ? asked_rate : kRunRate;
+  if (options.pid != 0) return profile_running(options, agent, share.rate, files);
+  const std::string path = path_of_command(options.program[0]);
   RunPrograms programs;
   std::optional<CheckedProgram> checked;
   if (options.rules) {

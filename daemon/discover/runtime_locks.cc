@@ -263,6 +263,25 @@ std::optional<std::uint64_t> RuntimeLocks::called_function(const MemoryReader& m
   return function;
 }
 
+std::vector<std::uint64_t> RuntimeLocks::domain_states(const MemoryReader& memory) const {
+  std::int32_t count = 0;
+  std::uint64_t list = 0;
+  if (!memory.read_value(section_.domains, count).ok() ||
+      !memory.read_value(section_.domains + 8, list).ok() || count <= 0 ||
+      count > static_cast<std::int32_t>(MEMPROF_DOMAINS)) {
+    return {};
+  }
+  std::vector<std::uint64_t> domains(static_cast<std::size_t>(count)), states;
+  if (!memory.read(list, std::as_writable_bytes(std::span(domains))).ok()) return {};
+  for (const std::uint64_t domain : domains) {
+    std::uint64_t state = 0;
+    if (memory.read_value(domain + domain_offsets_.state, state).ok() && state != 0) {
+      states.push_back(state);
+    }
+  }
+  return states;
+}
+
 absl::StatusOr<std::vector<std::uint64_t>> RuntimeLocks::states_of_domains(
     const MemoryReader& memory) const {
   std::uint64_t leader = 0, running = 0, list = 0;

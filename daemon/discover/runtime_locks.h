@@ -52,6 +52,8 @@ class RuntimeLocks {
   // thread may run OCaml code.
   absl::StatusOr<std::vector<std::uint64_t>> free_states(const MemoryReader& memory,
                                                          const SleepingCall& call) const;
+  // OCaml 5: states of domains, at any time: one may begin or end meanwhile. Empty: not readable.
+  std::vector<std::uint64_t> domain_states(const MemoryReader& memory) const;
 
  private:
   // A C function that makes certain system calls only in a blocking section.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -12,7 +13,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint32_t kGeneration = 1;  // a run has one session
 // Limits for the width of history windows. Windows start short, so that the peak of a short run is
 // found.
 constexpr std::uint64_t kShortestWindowNs = 5'000'000, kLongestWindowNs = 1'000'000'000;
@@ -62,6 +62,19 @@ absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::create(RunPrograms& progra
   return target;
 }
 
+absl::StatusOr<std::unique_ptr<RunTarget>> RunTarget::attach(RunPrograms& programs, int pid,
+                                                             SharedAgent agent, double rate) {
+  ASSIGN_OR_RETURN(std::shared_ptr<RunProgram> program,
+                   programs.find(absl::StrCat("/proc/", pid, "/exe")));
+  std::string comm(base_name(program->name()));
+  std::unique_ptr<RunTarget> target(
+      new RunTarget(programs, std::move(agent), std::move(comm), rate));
+  target->program_ = std::move(program);
+  target->is_certain_ = target->awaits_session_ = true;
+  target->pid_ = pid;
+  return target;
+}
+
 absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   if (!is_certain_ &&
       (program_ == nullptr || (!taker.exe.empty() && taker.exe != program_->name()))) {
@@ -80,9 +93,14 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   PipelineLimits limits;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
   pipeline_ = std::make_unique<Pipeline>(limits);
-  pipeline_->expect({});
-  pipeline_->begin_session(kGeneration, rate_);
-  if (abi.domains) pipeline_->follow_since(kGeneration);
+  if (awaits_session_) {
+    pipeline_->expect(agent_.positions());
+    ASSIGN_OR_RETURN(generation_, agent_.begin_session(rate_, runtime_offsets(abi)));
+  } else {
+    pipeline_->expect({});  // the session may have begun
+  }
+  pipeline_->begin_session(generation_, rate_);
+  if (abi.domains) pipeline_->follow_since(generation_);
   tap_ = std::make_unique<EventTap>(*pipeline_, std::make_shared<EventLog>());
   return absl::OkStatus();
 }
@@ -140,7 +158,12 @@ void RunTarget::update() {
   }
   tap_->update();
   agent_.drain(*pipeline_);
-  if (window_is_due()) close_window();
+  if (awaits_session_ && sampling()) {
+    awaits_session_ = false;
+    began_ns_ = realtime_ns();
+    history_ = History(began_ns_);
+  }
+  if (!awaits_session_ && window_is_due()) close_window();
   tap_->flush();
 }
 
@@ -159,13 +182,47 @@ void RunTarget::refresh() {
 
 void RunTarget::finish(const ProgramEnd& end) {
   end_ = end;
+  this->end(TargetState::kExited, end_text(end));
+}
+
+void RunTarget::detach() { end(TargetState::kDetached, ""); }
+
+bool RunTarget::stopped() const {
+  const auto status = agent_.status();
+  return !status.ok() || status->state != MEMPROF_AGENT_SAMPLING;
+}
+
+std::string RunTarget::why_not_sampling() const {
+  const auto status = agent_.status();
+  if (!status.ok()) return "";
+  // The agent ends a session by itself when its lease has run out.
+  if (sampling() && status->state == MEMPROF_AGENT_IDLE) {
+    return absl::StrCat("was not sampled any more, because memprofctl was stopped for more than ",
+                        AgentControl::kLeaseNs / 1'000'000'000, " s");
+  }
+  if (status->generation != generation_) return "";
+  switch (status->state) {
+    case MEMPROF_AGENT_IN_USE:
+      return "uses Gc.Memprof itself; its tracker was not touched";
+    case MEMPROF_AGENT_UNSUPPORTED:
+      return "has a modified OCaml runtime, whose Gc.Memprof is not understood";
+    case MEMPROF_AGENT_STOPPED:
+      return "has called Gc.Memprof.stop";
+    case MEMPROF_AGENT_ASIDE:
+      return "has started a Gc.Memprof tracker of its own";
+    default:
+      return "";
+  }
+}
+
+void RunTarget::end(TargetState state, const std::string& message) {
   if (!begun()) return;
   tap_->update();
   agent_.catch_up(*pipeline_);
   pipeline_->end();
   close_window();
   tap_->close();
-  publish(TargetState::kExited, end_text(end));
+  publish(state, message);
 }
 
 void RunTarget::publish(TargetState state, const std::string& message) {

@@ -45,6 +45,10 @@ class RunTarget final : public SnapshotSource {
                                                            std::shared_ptr<RunProgram> program,
                                                            const ShareOptions& options);
 
+  // Takes a running process that shares its agent's memory; requests the session.
+  static absl::StatusOr<std::unique_ptr<RunTarget>> attach(RunPrograms& programs, int pid,
+                                                           SharedAgent agent, double rate);
+
   // Descriptor of the shared memory, which the program inherits or receives.
   int descriptor() const { return agent_.descriptor(); }
   // Finds the process that has taken the memory; later calls read new events and close due windows
@@ -56,7 +60,16 @@ class RunTarget final : public SnapshotSource {
   void withdraw() { agent_.end_session(); }
   // Call it after a last update(), once the started program has ended.
   void finish(const ProgramEnd& end);
+  // Call it instead of finish() if the program continues, after withdraw().
+  void detach();
+  // True once the agent has ended the session.
+  bool stopped() const;
+  // Why the session of a running program does not begin, or has ended before withdraw(): the rest
+  // of a sentence that starts with the program. Empty: it runs, or waits.
+  std::string why_not_sampling() const;
 
+  // True if the agent has announced the session.
+  bool sampling() const { return begun() && pipeline_->announced(generation_); }
   // True if a program's agent has taken the memory and events can be read.
   bool begun() const { return pipeline_ != nullptr; }
   // Why a program whose agent has taken the memory cannot be profiled, in one line; otherwise
@@ -81,6 +94,7 @@ class RunTarget final : public SnapshotSource {
 
  private:
   RunTarget(RunPrograms& programs, SharedAgent agent, std::string comm, double rate);
+  void end(TargetState state, const std::string& message);
   // Called when the agent has taken the memory.
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
@@ -93,9 +107,11 @@ class RunTarget final : public SnapshotSource {
   SharedAgent agent_;
   const std::string comm_;
   const double rate_;
-  const std::uint64_t began_ns_;         // CLOCK_REALTIME
+  std::uint64_t began_ns_;               // CLOCK_REALTIME
   std::shared_ptr<RunProgram> program_;  // until begin(): null, or the file that is about to start
   bool is_certain_ = false;              // program_ is known to be that file
+  bool awaits_session_ = false;          // of a running program: it has not begun yet
+  std::uint32_t generation_ = 1;         // of the one session
   std::uint64_t load_bias_ = 0;
   std::string problem_;
   int pid_ = 0;

@@ -3,11 +3,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,9 +74,7 @@ absl::StatusOr<SharedAgent> SharedAgent::create(const ShareOptions& options) {
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return no_memory("seal");
   }
-  void* shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (shared == MAP_FAILED) return no_memory("map");
-  SharedAgent agent(std::move(file), {static_cast<std::byte*>(shared), Unmap(bytes)}, options);
+  ASSIGN_OR_RETURN(SharedAgent agent, map(std::move(file), options.ring_bytes));
   memprof_share& head = agent.head();
   head.magic = MEMPROF_SHARE_MAGIC;
   head.abi_version = MEMPROF_AGENT_ABI;
@@ -84,7 +82,33 @@ absl::StatusOr<SharedAgent> SharedAgent::create(const ShareOptions& options) {
   head.ring_bytes = options.ring_bytes;
   head.rate = options.rate;
   head.until_ns = monotonic_ns() + AgentControl::kLeaseNs;
+  std::memcpy(head.owner, &OwnerToken::ours(), sizeof head.owner);
   return agent;
+}
+
+absl::StatusOr<SharedAgent> SharedAgent::map(UniqueFd file, std::uint64_t ring_bytes) {
+  const std::size_t bytes = MEMPROF_SHARE_RING + ring_bytes;
+  void* shared = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (shared == MAP_FAILED) return no_memory("map");
+  return SharedAgent(std::move(file), {static_cast<std::byte*>(shared), Unmap(bytes)}, ring_bytes);
+}
+
+absl::Status SharedAgent::not_its_memory() {
+  return absl::DataLossError(
+      "the program offers another file than its agent's memory: it has overwritten the agent's "
+      "data; restart the program");
+}
+
+// A file that can become shorter could end this process.
+absl::StatusOr<SharedAgent> SharedAgent::adopt(UniqueFd file) {
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  struct stat info {};
+  const int seals = ::fcntl(file.get(), F_GET_SEALS);
+  if (::fstat(file.get(), &info) != 0 || seals < 0 || (seals & kSeals) != kSeals ||
+      info.st_size != static_cast<off_t>(MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES)) {
+    return not_its_memory();
+  }
+  return map(std::move(file), MEMPROF_SHARE_RING_BYTES);
 }
 
 std::optional<SharedAgent::Memory> SharedAgent::memory() const {
@@ -114,6 +138,33 @@ std::optional<ShareTaker> SharedAgent::taker() const {
   return taker;
 }
 
+absl::StatusOr<std::uint32_t> SharedAgent::begin_session(double rate,
+                                                         const memprof_runtime_offsets& offsets) {
+  const auto shared = memory();
+  if (!shared) return absl::OutOfRangeError("the program does not share its agent's memory");
+  const AgentControl control = this->control(*shared);
+  ASSIGN_OR_RETURN(const AgentStatus status, control.status());
+  const SessionRequest session{
+      .rate = rate, .generation = status.next_generation(), .capture = MEMPROF_CAPTURE_BY_RUNTIME};
+  std::memcpy(head().owner, &OwnerToken::ours(), sizeof head().owner);
+  RETURN_IF_ERROR(
+      control.give({.owner = OwnerToken::ours(), .offsets = offsets, .session = session}));
+  return session.generation;
+}
+
+std::vector<BufferPosition> SharedAgent::positions() const {
+  const auto shared = memory();
+  const auto tails = shared ? control(*shared).tails()
+                            : absl::StatusOr<std::vector<AgentTail>>(std::vector<AgentTail>());
+  std::vector<BufferPosition> positions;
+  if (!tails.ok()) return positions;
+  for (const AgentTail& tail : *tails) {
+    positions.resize(tail.buffer + 1);
+    positions.back() = {tail.first_seq, tail.sampled};
+  }
+  return positions;
+}
+
 void SharedAgent::renew() {
   __atomic_store_n(&head().until_ns, monotonic_ns() + AgentControl::kLeaseNs, __ATOMIC_RELEASE);
   const auto shared = memory();
@@ -121,11 +172,11 @@ void SharedAgent::renew() {
 }
 
 void SharedAgent::end_session() {
-  const auto shared = memory();
-  if (!shared) return;
-  // A request with rate 0 asks for no session, whatever its generation is.
-  control(*shared)
-      .give({.session = SessionRequest{.generation = std::numeric_limits<std::uint32_t>::max()}})
+  const auto status = this->status();
+  if (!status.ok()) return;  // nothing to end
+  // The next reader continues from this generation.
+  control(*memory())
+      .give({.session = SessionRequest{.generation = status->next_generation()}})
       .IgnoreError();
 }
 

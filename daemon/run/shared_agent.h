@@ -25,7 +25,7 @@ namespace memprofd {
 struct ShareOptions {
   double rate = 0;  // samples per word
   memprof_capture_by capture = MEMPROF_CAPTURE_BY_RUNTIME;
-  std::uint64_t ring_bytes = 8u << 20;  // a multiple of the page size; only used pages cost memory
+  std::uint64_t ring_bytes = MEMPROF_SHARE_RING_BYTES;  // a multiple of the page size
 };
 
 // The process whose agent has taken the memory.
@@ -42,6 +42,10 @@ class SharedAgent {
 
   // kResourceExhausted, kUnavailable: memory of that kind cannot be created.
   static absl::StatusOr<SharedAgent> create(const ShareOptions& options);
+  // Takes memory that the agent of a running program has made. kDataLoss: it is no such memory.
+  static absl::StatusOr<SharedAgent> adopt(UniqueFd file);
+  // kDataLoss, in one line.
+  static absl::Status not_its_memory();
 
   // The descriptor that the program inherits; it stays open across exec.
   int descriptor() const { return file_.get(); }
@@ -53,6 +57,10 @@ class SharedAgent {
   void answer();
   // Not set until a process has taken the memory.
   std::optional<ShareTaker> taker() const;
+  // Requests the first session of memory that was adopted, for this reader. Returns its generation.
+  absl::StatusOr<std::uint32_t> begin_session(double rate, const memprof_runtime_offsets& offsets);
+  // Positions of the agent's buffers, before the first session.
+  std::vector<BufferPosition> positions() const;
   // Renews the lease; otherwise the agent stops sampling after AgentControl::kLeaseNs.
   void renew();
   // Ends the session: the agent stops at its next callback.
@@ -96,8 +104,9 @@ class SharedAgent {
     std::size_t bytes_;
   };
 
-  SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, const ShareOptions& options)
-      : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(options.ring_bytes) {}
+  SharedAgent(UniqueFd file, std::unique_ptr<std::byte, Unmap> shared, std::uint64_t ring_bytes)
+      : file_(std::move(file)), shared_(std::move(shared)), ring_bytes_(ring_bytes) {}
+  static absl::StatusOr<SharedAgent> map(UniqueFd file, std::uint64_t ring_bytes);
   memprof_share& head() const { return *reinterpret_cast<memprof_share*>(shared_.get()); }
   // Returns nothing while no process has taken the memory.
   std::optional<Memory> memory() const;

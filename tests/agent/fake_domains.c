@@ -55,7 +55,10 @@ void (*caml_domain_external_interrupt_hook)(void) = no_hook;
 value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
 value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
 int memprof_share_join(void) { return 0; }  // no process here is a child of one
-void memprof_room_take_slot(void) {}  // nor does its runtime refuse a start
+void memprof_room_take_slot(void) {}        // nor does its runtime refuse a start
+int memprof_share_is_of_another(void) { return 0; }
+void memprof_share_begins_session(void) {}
+void memprof_share_leave(void) {}
 int caml_bt_is_self(void) { return fakes[current].blocked; }
 void caml_interrupt_self(void) {}
 void caml_set_action_pending(domain_state* state) { (void)state; }

@@ -62,7 +62,7 @@ class ElfContract(unittest.TestCase):
             sorted(line.split()[2] for line in out.stdout.splitlines()),
             ["memprof_agent_at_point", "memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll",
              "memprof_agent_snapshot", "memprof_agent_snapshot_waiting", "memprof_c_alloc_probe", "memprof_c_free_probe",
-             "memprof_c_heap", "memprof_snapshot", "sigaltstack"])
+             "memprof_c_heap", "memprof_share_order", "memprof_snapshot", "sigaltstack"])
 
     def test_hooks_are_there_after_what_they_call(self):
         """Another domain may call a hook as soon as it is stored: what it calls next has to be stored by then."""
@@ -97,7 +97,7 @@ class ElfContract(unittest.TestCase):
 
     def test_is_small(self):
         """Where it has to be copied into a container, the program waits for the copy."""
-        self.assertLess(os.path.getsize(AGENT), 175_000)
+        self.assertLess(os.path.getsize(AGENT), 185_000)
 
     def test_runs_with_old_c_libraries(self):
         out = subprocess.run(["objdump", "-T", AGENT], capture_output=True, text=True).stdout

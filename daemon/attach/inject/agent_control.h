@@ -3,6 +3,7 @@
 // of the process.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -48,6 +49,9 @@ struct AgentStatus {
   memprof_capture_by running_capture = MEMPROF_CAPTURE_BY_KERNEL;
   memprof_walk_state walk_state = MEMPROF_WALK_OK;
   std::uint32_t callstacks_cut = 0;  // wraps
+
+  // No session or request has had this generation yet.
+  std::uint32_t next_generation() const { return std::max(generation, requested_generation) + 1; }
 };
 
 // The batch formats of memprof_batch_format.

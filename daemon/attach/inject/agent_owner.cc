@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -30,10 +31,15 @@ absl::Status check_claim(const AgentControl& agent, int pid) {
 
 absl::Status check_owner(const OwnerToken& token, int pid) {
   const auto other = living_owner(token);
-  if (!other) return absl::OkStatus();
-  return absl::AlreadyExistsError(absl::StrCat("pid ", pid,
-                                               " is already profiled by memprofd (pid ", *other,
-                                               "); ask that one, or stop it first"));
+  return other ? already_profiled(pid, *other) : absl::OkStatus();
+}
+
+absl::Status already_profiled(int pid, int profiler) {
+  const std::string name = ProcFs().comm(profiler).value_or("");
+  return absl::AlreadyExistsError(absl::StrCat(
+      "pid ", pid, " is already profiled by ", name == "memprofctl" ? name : "memprofd",
+      profiler != 0 ? absl::StrCat(" (pid ", profiler, ")") : "",
+      "; ask that one, or stop it first"));
 }
 
 void release_agent(const AgentControl& agent) {

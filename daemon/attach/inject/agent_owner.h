@@ -25,6 +25,8 @@ absl::Status claim_agent(const AgentControl& agent, int pid);
 absl::Status check_claim(const AgentControl& agent, int pid);
 // The same check, of a token that was read from the agent.
 absl::Status check_owner(const OwnerToken& token, int pid);
+// kAlreadyExists: process pid is profiled by that other process; 0: unknown.
+absl::Status already_profiled(int pid, int profiler);
 // Clears the owner if it is this memprofd.
 void release_agent(const AgentControl& agent);
 

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <functional>
+#include <utility>
 
 #include "tests/kit/packed_batch.h"
 #include "tests/kit/sharing_agent.h"
@@ -108,6 +110,68 @@ TEST_F(SharedAgentTest, UnfinishedBatchesAreRead) {
   reader_.catch_up(pipeline_);
   reader_.catch_up(pipeline_);
   EXPECT_EQ(allocations(), 2u) << "once";
+}
+
+// The memory that the agent of a running program makes.
+UniqueFd memory_of_running(std::size_t bytes, int seals) {
+  UniqueFd file(::memfd_create("memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+  if (seals != 0) {
+    EXPECT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+  }
+  return file;
+}
+constexpr std::size_t kOfRunning = MEMPROF_SHARE_RING + MEMPROF_SHARE_RING_BYTES;
+constexpr int kBothSizes = F_SEAL_SHRINK | F_SEAL_GROW;
+
+TEST(AdoptedMemory, ItsSessionIsTheReaders) {
+  auto reader = SharedAgent::adopt(memory_of_running(kOfRunning, kBothSizes));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_FALSE(reader->begin_session(0.01, {}).ok()) << "not taken yet";
+  testing::SharingAgent agent(reader->descriptor(), MEMPROF_SHARE_RING_BYTES);
+  agent.take(1, "a");
+  agent.control().requested_generation = 7;
+  agent.buffer(0) = {.first_seq = 12, .last_sample = 5};
+  const auto positions = reader->positions();
+  ASSERT_EQ(positions.size(), 1u);
+  EXPECT_EQ(positions[0].records, 12u);
+  EXPECT_EQ(positions[0].sampled, 5u);
+  const auto generation = reader->begin_session(0.01, {.memprof = 496});
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  EXPECT_EQ(*generation, 8u);
+  EXPECT_EQ(agent.control().requested_generation, 8u);
+  EXPECT_EQ(agent.control().requested_rate, 0.01);
+  EXPECT_EQ(agent.control().offsets.memprof, 496u);
+  EXPECT_NE(agent.head().owner[0], 0u);
+  EXPECT_EQ(agent.head().owner[0], agent.control().owner[0]);
+  EXPECT_EQ(agent.head().owner[1], agent.control().owner[1]);
+}
+
+TEST(AdoptedMemory, TheNextReaderGetsAGenerationToo) {
+  auto reader = SharedAgent::adopt(memory_of_running(kOfRunning, kBothSizes));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  testing::SharingAgent agent(reader->descriptor(), MEMPROF_SHARE_RING_BYTES);
+  agent.take(1, "a");
+  const auto generation = reader->begin_session(0.01, {});
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  reader->end_session();
+  EXPECT_EQ(agent.control().requested_rate, 0);
+  EXPECT_GT(reader->status()->next_generation(), *generation) << "0 would be no session";
+}
+
+// A program may put anything under that number.
+TEST(AdoptedMemory, WhatCouldEndTheReaderIsRefused) {
+  EXPECT_TRUE(absl::IsDataLoss(SharedAgent::adopt(memory_of_running(kOfRunning, 0)).status()));
+  EXPECT_TRUE(
+      absl::IsDataLoss(SharedAgent::adopt(memory_of_running(kOfRunning, F_SEAL_GROW)).status()));
+  EXPECT_TRUE(absl::IsDataLoss(
+      SharedAgent::adopt(memory_of_running(kOfRunning - 4096, kBothSizes)).status()));
+  UniqueFd ends[2];
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  ends[0].reset(pipe[0]);
+  ends[1].reset(pipe[1]);
+  EXPECT_TRUE(absl::IsDataLoss(SharedAgent::adopt(std::move(ends[0])).status()));
 }
 
 // Data that a program can write there, but no agent writes.

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/ctl/run_files.h"
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/ctl/render/render_json.h"
+#include "daemon/trace/recorder.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd::ctl {
+namespace {
+
+constexpr char kTraceEnding[] = ".ctf", kJsonEnding[] = ".json", kFoldedEnding[] = ".folded";
+
+struct FileFormat {
+  std::string_view ending;
+  const ProfileFormatRow* profile = nullptr;  // null: a trace, or JSON
+};
+
+// kInvalidArgument: no format has this ending.
+absl::StatusOr<FileFormat> format_of(const std::string& file) {
+  std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
+  for (const ProfileFormatRow& row : profile_formats()) {
+    if (absl::EndsWith(file, row.extension)) return FileFormat{row.extension, &row};
+    absl::StrAppend(&endings, ", ", row.extension);
+  }
+  if (absl::EndsWith(file, kFoldedEnding)) {
+    return FileFormat{kFoldedEnding, find_profile_format("collapsed")};
+  }
+  if (absl::EndsWith(file, kTraceEnding)) return FileFormat{kTraceEnding};
+  if (absl::EndsWith(file, kJsonEnding)) return FileFormat{kJsonEnding};
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out ", file, ": the name's ending selects the format: ", endings));
+}
+
+absl::StatusOr<std::string> content_of(Questions& questions, int pid,
+                                       const ProfileFormatRow* format) {
+  if (format == nullptr) {
+    pb::ListSitesRequest request;
+    request.set_pid(pid);
+    request.set_order(pb::MEASURE_ALLOCATED);
+    request.set_with_callstacks(true);
+    ASSIGN_OR_RETURN(const pb::ListSitesResponse sites, all_sites(questions, request));
+    return answer_json(sites);
+  }
+  pb::GetProfileRequest request;
+  request.add_pids(pid);
+  request.set_format(format->proto);
+  request.set_measure(pb::MEASURE_ALLOCATED);
+  ASSIGN_OR_RETURN(pb::GetProfileResponse response, questions.get_profile(request));
+  return std::move(*response.mutable_data());
+}
+
+}  // namespace
+
+// A trace that is written while the program runs. The file gets its name when it is complete.
+class RunTrace : public TraceOutput {
+ public:
+  static absl::StatusOr<std::unique_ptr<RunTrace>> create(const std::string& path) {
+    ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
+    return std::unique_ptr<RunTrace>(new RunTrace(std::move(file)));
+  }
+  ~RunTrace() override {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  absl::Status begin_file() override { return absl::OkStatus(); }
+  absl::Status write(std::span<const std::byte> packet) override {
+    return file_.write({reinterpret_cast<const char*>(packet.data()), packet.size()});
+  }
+
+  absl::Status begin(RunTarget& target) {
+    ASSIGN_OR_RETURN(recorder_, TraceRecorder::start(target, target.pid(), *this, {}));
+    thread_ = std::thread([this] {
+      while (recorder_->step()) {
+      }
+    });
+    return absl::OkStatus();
+  }
+  bool begun() const { return recorder_ != nullptr; }
+  // Call after the target's end.
+  absl::Status finish() {
+    if (thread_.joinable()) thread_.join();
+    return file_.finish();
+  }
+
+ private:
+  explicit RunTrace(NewFile file) : file_(std::move(file)) {}
+
+  NewFile file_;
+  std::unique_ptr<TraceRecorder> recorder_;
+  std::thread thread_;
+};
+
+RunFiles::RunFiles() = default;
+RunFiles::RunFiles(RunFiles&&) noexcept = default;
+RunFiles::~RunFiles() = default;
+
+absl::StatusOr<RunFiles> RunFiles::open(const std::vector<std::string>& names) {
+  RunFiles files;
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(const FileFormat format, format_of(name));
+    if (format.ending == kTraceEnding) {
+      ASSIGN_OR_RETURN(std::unique_ptr<RunTrace> trace, RunTrace::create(name));
+      files.traces_.push_back(std::move(trace));
+    } else {
+      ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
+      files.profiles_.push_back({std::move(file), format.profile});
+    }
+  }
+  return files;
+}
+
+absl::Status RunFiles::begin(RunTarget& target) {
+  for (const auto& trace : traces_) {
+    if (!trace->begun()) RETURN_IF_ERROR(trace->begin(target));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunFiles::finish(Questions& questions, int pid) {
+  for (const auto& trace : traces_) RETURN_IF_ERROR(trace->finish());
+  for (Profile& profile : profiles_) {
+    ASSIGN_OR_RETURN(const std::string text, content_of(questions, pid, profile.format));
+    RETURN_IF_ERROR(profile.file.write(text));
+    RETURN_IF_ERROR(profile.file.finish());
+  }
+  return absl::OkStatus();
+}
+
+bool is_trace_file(const std::string& name) { return absl::EndsWith(name, kTraceEnding); }
+
+std::string labelled(const std::string& file, const std::string& label) {
+  const absl::StatusOr<FileFormat> format = format_of(file);
+  const std::size_t ending = format.ok() ? format->ending.size() : 0;
+  const std::size_t end = file.size() - ending;
+  return absl::StrCat(file.substr(0, end), ".", label, file.substr(end));
+}
+
+}  // namespace memprofd::ctl

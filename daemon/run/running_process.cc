@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/run/running_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/attach/inject/agent_owner.h"
+#include "daemon/attach/inject/seccomp_filter.h"
+#include "daemon/discover/proc_fs.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/open_files.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// For the dynamic linker, once a thread has begun to load the agent: a slow disk.
+constexpr seconds kLoadPatience{2};
+// The longest time between two requests for a collection.
+constexpr milliseconds kMostBetween{500};
+constexpr char kStart[] = "start the program with memprofctl run -- PROGRAM";
+
+int yama_scope() {
+  int scope = 0;
+  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+  return scope;
+}
+
+// The reason why the kernel denies access to a process, and the remedy.
+absl::Status not_allowed(int pid) {
+  const auto status = ProcFs().status(pid);
+  if (!status.ok()) return status.status();
+  const std::string what = absl::StrCat("not allowed to profile pid ", pid, ": ");
+  if (status->uids[1] != ::geteuid()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(what, "it runs as user ", status->uids[1],
+                     "; run memprofctl as that user, or memprofd as root"));
+  }
+  if (const int scope = yama_scope(); scope != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(what, "kernel.yama.ptrace_scope is ", scope,
+                                                    "; set it to 0 (sysctl), or ", kStart));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(what, "it is setuid, has changed its user, or is in another container; ", kStart,
+                   ", or run memprofd as root"));
+}
+
+// A filter that cannot be read might kill the program. The filters of a container are ours, too.
+absl::Status check_filters_are_ours(int pid) {
+  ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
+  ASSIGN_OR_RETURN(const ProcessStatus own, ProcFs().status_of_self());
+  if (status.seccomp == 0 ||
+      (status.seccomp == own.seccomp && status.seccomp_filters == own.seccomp_filters)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
+      kStart));
+}
+
+// Returns the address of the agent's memprof_share_order, by the file that the agent was found in.
+// kFailedPrecondition: it has none.
+absl::StatusOr<std::uint64_t> find_order(int pid, const AgentLocation& agent,
+                                         const SharedBudget& budget) {
+  ASSIGN_OR_RETURN(const auto file, ElfFile::from_fd(agent.file, agent.path, budget));
+  const auto control = file->find_symbol("memprof_agent_control");
+  const auto order = file->find_symbol("memprof_share_order");
+  if (control && order) return agent.control_address - control->address + order->address;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid, " has the agent of another version of memprofd; restart the program"));
+}
+
+absl::Status not_shared(int pid, int error) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "pid ", pid, " cannot load the agent or share its memory: ", std::strerror(error),
+      error == EMFILE  ? "; raise its limit of open files (prlimit --nofile)"
+      : error == EFBIG ? "; raise its limit of file sizes (prlimit --fsize)"
+                       : ""));
+}
+
+// The program chooses the number, and opening a device has effects: only a regular file is opened,
+// and only if its name is that of such memory.
+absl::StatusOr<UniqueFd> open_memory(int pid, int descriptor) {
+  const std::string path = ProcFs().path(pid, absl::StrCat("fd/", descriptor));
+  std::error_code error;
+  const std::string name = std::filesystem::read_symlink(path, error).string();
+  if (error) return file_error(error.value(), absl::StrCat("cannot open ", path));
+  if (name != absl::StrCat("/memfd:", SharedAgent::kMemoryName, " (deleted)")) {
+    return SharedAgent::not_its_memory();
+  }
+  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat info {};
+  if (!found || ::fstat(found.get(), &info) != 0) {
+    return file_error(errno, absl::StrCat("cannot open ", path));
+  }
+  if (!S_ISREG(info.st_mode)) return SharedAgent::not_its_memory();
+  UniqueFd file(
+      ::open(absl::StrCat("/proc/self/fd/", found.get()).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return file_error(errno, absl::StrCat("cannot open ", path));
+  return file;
+}
+
+}  // namespace
+
+RunningProcess::~RunningProcess() {
+  if (order_ == 0) return;
+  constexpr std::uint64_t kOver = 0;
+  (void)target_.memory->write_value(order_ + offsetof(memprof_share_order, until_ns), kOver);
+}
+
+absl::StatusOr<std::unique_ptr<RunningProcess>> RunningProcess::inspect(int pid, AgentFile agent) {
+  absl::StatusOr<Target> target = discover_target(pid);
+  if (absl::IsPermissionDenied(target.status())) return not_allowed(pid);
+  RETURN_IF_ERROR(target.status());
+  if (!target->why_no_agent.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("pid ", pid, ": ", target->why_no_agent));
+  }
+  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(pid, target->start_time_ticks));
+  std::unique_ptr<RunningProcess> process(
+      new RunningProcess(*std::move(target), std::move(lock), std::move(agent)));
+  RETURN_IF_ERROR(process->begin());
+  return process;
+}
+
+absl::Status RunningProcess::begin() {
+  const int pid = target_.pid;
+  begun_at_ = asked_at_ = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(check_filters_are_ours(pid));
+  ASSIGN_OR_RETURN(const AgentPlan plan, read_agent_status(target_));
+  if (!plan.why_none.empty()) return absl::FailedPreconditionError(plan.why_none);
+  collections_.emplace(target_);
+  if (plan.there) return end_session_of_before(plan.agent, *plan.there);
+  if (target_.abi.domains && plan.others > 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid,
+        " holds an agent of another build, and OCaml 5 has no place for a second one; ",
+        "restart the program"));
+  }
+  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
+  if (!sees_file(ProcFs(), pid, file_.path)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", pid, " does not see ", file_.path,
+                     "; run memprofctl in its container, or make the file visible there"));
+  }
+  ASSIGN_OR_RETURN(loader_,
+                   HookLoader::start(target_, libc.dlopen, name_beside(file_.path, plan.others)));
+  step_ = Step::kLoading;
+  return absl::OkStatus();
+}
+
+absl::Status RunningProcess::end_session_of_before(const AgentLocation& agent,
+                                                   const AgentStatus& status) {
+  if (status.state == MEMPROF_AGENT_UNSUPPORTED) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", target_.pid,
+                     ": its agent found Gc.Memprof in use or unusable; restart the program"));
+  }
+  const AgentControl control(target_.pid, *target_.memory, agent.control_address);
+  RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
+  agent_ = agent;
+  return control.give({.owner = OwnerToken::ours(),
+                       .session = SessionRequest{.generation = status.next_generation()}});
+}
+
+absl::StatusOr<bool> RunningProcess::has_ended_session() const {
+  const AgentControl control(target_.pid, *target_.memory, agent_.control_address);
+  ASSIGN_OR_RETURN(const AgentStatus status, control.status());
+  RETURN_IF_ERROR(check_owner(status.owner, target_.pid));
+  return status.state != MEMPROF_AGENT_SAMPLING && status.state != MEMPROF_AGENT_ASIDE;
+}
+
+absl::Status RunningProcess::not_loaded() const {
+  if (!has_free_descriptor(ProcFs(), target_.pid)) return not_shared(target_.pid, EMFILE);
+  return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
+                                          file_.path, "; is the file readable by the program?"));
+}
+
+absl::StatusOr<bool> RunningProcess::has_loaded() {
+  ASSIGN_OR_RETURN(const HookLoader::Progress progress, loader_->progress());
+  if (progress == HookLoader::Progress::kWaiting) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (ran_at_ == std::chrono::steady_clock::time_point()) ran_at_ = now;
+  const bool is_late = now - ran_at_ > kLoadPatience;
+  // The linker clears and relocates the agent's data first, and with it what we would write there.
+  if (progress == HookLoader::Progress::kLoading && !is_late) return false;
+  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+  target_.agents =
+      find_agents(ProcFs(), target_.pid, maps, *target_.program, target_.load_bias, target_.budget);
+  ASSIGN_OR_RETURN(const AgentPlan plan, read_agent_status(target_));
+  if (plan.there) {
+    agent_ = plan.agent;
+    return true;
+  }
+  if (is_late) return not_loaded();
+  return false;
+}
+
+absl::Status RunningProcess::order() {
+  ASSIGN_OR_RETURN(order_, find_order(target_.pid, agent_, target_.budget));
+  const AgentControl control(target_.pid, *target_.memory, agent_.control_address);
+  RETURN_IF_ERROR(check_claim(control, target_.pid));
+  RETURN_IF_ERROR(control.give({.owner = OwnerToken::ours()}));
+  memprof_share_order order{};
+  RETURN_IF_ERROR(target_.memory->read_value(order_, order));
+  wanted_ = order.answered + 1;
+  renewed_ns_ = 0;
+  RETURN_IF_ERROR(renew_order());
+  return target_.memory->write_value(order_ + offsetof(memprof_share_order, wanted), wanted_);
+}
+
+absl::Status RunningProcess::renew_order() {
+  const std::uint64_t now = monotonic_ns();
+  if (renewed_ns_ != 0 && now - renewed_ns_ < AgentControl::kLeaseNs / 3) return absl::OkStatus();
+  renewed_ns_ = now;
+  return target_.memory->write_value(order_ + offsetof(memprof_share_order, until_ns),
+                                     now + AgentControl::kLeaseNs);
+}
+
+absl::StatusOr<std::optional<SharedAgent>> RunningProcess::take_answer() {
+  memprof_share_order order{};
+  RETURN_IF_ERROR(target_.memory->read_value(order_, order));
+  if (order.answered != wanted_) {
+    RETURN_IF_ERROR(renew_order());
+    return std::nullopt;
+  }
+  if (order.descriptor == -ETIMEDOUT) {  // this process was stopped meanwhile
+    RETURN_IF_ERROR(this->order());
+    return std::nullopt;
+  }
+  if (order.descriptor < 0) {
+    return not_shared(target_.pid, static_cast<int>(-std::int64_t{order.descriptor}));
+  }
+  ASSIGN_OR_RETURN(UniqueFd file, open_memory(target_.pid, order.descriptor));
+  ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::adopt(std::move(file)));
+  return agent;
+}
+
+// Often at first; later a program that is idle need not be disturbed so often.
+void RunningProcess::ask_for_collection() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto waited = now - begun_at_;
+  if (now - asked_at_ < std::min<decltype(waited)>(waited / 8, kMostBetween)) return;
+  collections_->request();
+  asked_at_ = now;
+}
+
+absl::StatusOr<std::optional<SharedAgent>> RunningProcess::advance() {
+  if (step_ == Step::kEnding || step_ == Step::kLoading) {
+    ASSIGN_OR_RETURN(const bool is_done,
+                     step_ == Step::kEnding ? has_ended_session() : has_loaded());
+    if (is_done) {
+      RETURN_IF_ERROR(order());
+      step_ = Step::kOrdered;
+    }
+  }
+  if (step_ == Step::kOrdered) {
+    ASSIGN_OR_RETURN(std::optional<SharedAgent> agent, take_answer());
+    if (agent) {
+      step_ = Step::kShared;
+      return agent;
+    }
+  }
+  ask_for_collection();
+  return std::nullopt;
+}
+
+bool RunningProcess::wait(milliseconds time) const {
+  pollfd ended{target_.pidfd.get(), POLLIN, 0};
+  return ::poll(&ended, 1, static_cast<int>(time.count())) == 1;
+}
+
+}  // namespace memprofd

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a process that runs already share its agent's memory, with no more than the right to write
+// to its memory:
+//
+//   kEnding    an agent there still samples for a reader that has died: it is told to stop
+//   kLoading   the program loads the agent (attach/inject/hook_loader.h)
+//   kOrdered   the agent is to share its memory (struct memprof_share_order)
+//   kShared    advance() has returned that memory
+//
+// Each step waits for a minor collection of the program, which is asked for. No thread is stopped.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/attach/agent_plan.h"
+#include "daemon/attach/inject/agent_file.h"
+#include "daemon/attach/inject/hook_loader.h"
+#include "daemon/attach/inject/minor_collections.h"
+#include "daemon/attach/target_lock.h"
+#include "daemon/discover/target.h"
+#include "daemon/run/shared_agent.h"
+
+namespace memprofd {
+
+// Owned by one thread.
+class RunningProcess {
+ public:
+  // Does nothing to a process that it refuses. Errors have one line with cause and remedy:
+  // kNotFound, kPermissionDenied, kFailedPrecondition, kAlreadyExists: somebody profiles it.
+  static absl::StatusOr<std::unique_ptr<RunningProcess>> inspect(int pid, AgentFile agent);
+  // Ends the order's lease: without a session the agent takes its data back at once.
+  ~RunningProcess();
+  RunningProcess(const RunningProcess&) = delete;
+  RunningProcess& operator=(const RunningProcess&) = delete;
+
+  // Goes as far as possible now. Nothing: the program has not come that far; kNotFound: it has
+  // ended, or runs another program.
+  absl::StatusOr<std::optional<SharedAgent>> advance();
+  // Asks for a minor collection now and then, until sampling has begun or ended.
+  void ask_for_collection();
+  // Waits; true if the process has ended within that time.
+  bool wait(std::chrono::milliseconds time) const;
+  // True if it runs another program since (exec).
+  bool is_replaced() const { return absl::IsNotFound(target_.memory->check()); }
+  const Target& target() const { return target_; }
+
+ private:
+  enum class Step { kEnding, kLoading, kOrdered, kShared };
+
+  RunningProcess(Target target, TargetLock lock, AgentFile agent)
+      : target_(std::move(target)), lock_(std::move(lock)), file_(std::move(agent)) {}
+  absl::Status begin();
+  absl::Status end_session_of_before(const AgentLocation& agent, const AgentStatus& status);
+  absl::StatusOr<bool> has_ended_session() const;
+  absl::StatusOr<bool> has_loaded();
+  absl::Status order();
+  absl::Status renew_order();
+  absl::StatusOr<std::optional<SharedAgent>> take_answer();
+  absl::Status not_loaded() const;
+
+  Target target_;
+  TargetLock lock_;
+  AgentFile file_;
+  Step step_ = Step::kEnding;
+  AgentLocation agent_;  // once it is there
+  std::optional<HookLoader> loader_;
+  std::optional<MinorCollections> collections_;
+  std::uint64_t order_ = 0;       // address of its memprof_share_order
+  std::uint32_t wanted_ = 0;      // what was written there
+  std::uint64_t renewed_ns_ = 0;  // its lease, CLOCK_MONOTONIC
+  std::chrono::steady_clock::time_point begun_at_, asked_at_, ran_at_;
+};
+
+}  // namespace memprofd

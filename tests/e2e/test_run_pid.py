@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memprofctl run --pid: processes that run already, profiled by their own user without any privilege."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import answers
+import harness
+from harness import Process, TARGETS5, eventually, memprofctl, sum_sites
+from test_run import NOBODY, RATE, UNPRIVILEGED, RunCase
+
+SITES = ("site_small", "site_live", "site_major", "site_promoted")
+
+
+class PidCase(RunCase):
+    def begin(self, name, *arguments, user=None):
+        """A program of that user, after its "ready" line."""
+        target = self.process(Process([*(user or self.user), self.program(name), *arguments]))
+        self.assertEqual("ready", target.read_line().split()[0])
+        return target
+
+    def pid_command(self, pid, *options, rate=RATE):
+        return [str(word) for word in (*self.user, self.folder / "memprofctl", "run", "--pid", pid,
+                                       "--sampling-rate", f"{rate:g}", *options)]
+
+    def attach(self, target, *options, rate=RATE):
+        return self.process(Process(self.pid_command(target.pid, *options, rate=rate)))
+
+    def refused(self, pid, *options):
+        return subprocess.run(self.pid_command(pid, *options), capture_output=True, text=True, timeout=harness.TIMEOUT,
+                              check=False)
+
+    def answer(self, target, command):
+        target.send(command)
+        line = target.read_line()
+        return json.loads(line) if line.startswith("{") else line
+
+    def wait_sampling(self, run, target=None, command="minor"):
+        """Waits until it samples a program that works by itself, or when it is told to."""
+        def sampling():
+            self.assertTrue(run.running(), run.stderr())
+            if target:
+                self.answer(target, command)
+            return "profiling pid" in run.stderr()
+        eventually(sampling, "the program is sampled")
+
+    def end(self, run):
+        self.assertEqual(0, run.stop(signal.SIGINT), run.stderr())
+
+    def work(self, target):
+        answer = self.answer(target, "stat")
+        self.assertEqual(0, answer.get("errors", 0), answer)
+        return answer["requests"] if "requests" in answer else sum(site["allocated_words"] for site in answer["sites"].values())
+
+    def assert_goes_on(self, target, work=0):
+        before = self.work(target)
+        eventually(lambda: self.work(target) > before + work, "the program goes on")
+
+
+class Numbers(PidCase):
+    def words(self, target, command):
+        sites = self.answer(target, command)["sites"]
+        return {name: sites[name]["allocated_words"] for name in SITES}
+
+    def test_known_allocations(self):
+        """Each site has what it allocates from the begin to the end, in all files; the program goes on, and again."""
+        target = self.begin("known_alloc")
+        before = self.words(target, "go 1")
+        for number in range(3):
+            files = [self.folder / f"{number}.{ending}" for ending in ("json", "ctf", "html")]
+            run = self.attach(target, *(f"--out={file}" for file in files))
+            self.wait_sampling(run, target)
+            begin, end = self.words(target, "minor"), self.words(target, "go 20")
+            self.answer(target, "quiet")
+            self.end(run)
+            sites = self.sites(files[0].name)
+            for name in SITES:
+                found = sum_sites(sites.values(), name)["allocated_bytes"]
+                self.assert_estimate(f"{number} {name}", found, end[name] - begin[name], RATE)
+            traced = answers.answer(memprofctl("report", "-o", "json", files[1]).stdout)
+            whole = answers.answer(files[0].read_text())
+            self.assertEqual(whole["total"]["samples"], traced["total"]["samples"], "the trace has every sample")
+            self.assertNotIn("lost", run.stderr())
+            self.assertRegex(run.stderr(), r"memprofctl: known_alloc, pid \d+, OCaml [0-9.]+, profiled for ")
+            # It works without a session.
+            words = self.words(target, "go 1")
+            self.assertGreater(words["site_small"], end["site_small"])
+        self.assertGreater(words["site_small"], before["site_small"])
+        target.send("exit")
+        self.assertEqual(0, target.wait())
+
+    def test_for_a_time(self):
+        target = self.begin(*self.busy())
+        run = self.attach(target, "--for", "1s", "--out", self.folder / "a.json")
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertGreater(len(self.sites("a.json")), 0)
+        self.assert_goes_on(target)
+
+    def test_while_it_runs(self):
+        target = self.begin(*self.busy())
+        run = self.attach(target, "--live")
+        eventually(lambda: re.search(r"\S  \S+\.ml:\d+$", run.stderr(), re.MULTILINE), "sites are shown")
+        self.end(run)
+
+    def busy(self):
+        return ("busy_threads", "busy")
+
+
+class Numbers5(Numbers):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in the home folder of root
+
+    def busy(self):
+        return ("domains",)
+
+
+class Ends(PidCase):
+    def test_program_ends(self):
+        """Everything before its end is reported, whatever ends it."""
+        for name, sent in (("exit", None), ("killed", signal.SIGKILL)):
+            with self.subTest(name):
+                target = self.begin("ends")
+                out = self.folder / f"{name}.json"
+                run = self.attach(target, "--out", out, rate=1)
+                self.wait_sampling(run, target, "hold 1")
+                self.answer(target, "hold 2")
+                if sent:
+                    os.kill(target.pid, sent)
+                else:
+                    target.send("exit 0")
+                self.assertEqual(0, run.wait(), run.stderr())
+                self.assertGreaterEqual(self.sites(out.name)["Ends.hold"]["samples"], 2048)
+
+    def test_program_stops_memprof(self):
+        """The numbers until then are reported, and why there are no later ones."""
+        for command, word in (("stop", "Gc.Memprof.stop"), ("start", "a Gc.Memprof tracker of its own")):
+            with self.subTest(command):
+                target = self.begin("stops_memprof")
+                run = self.attach(target, "--out", self.folder / "a.json")
+                self.wait_sampling(run, target, "go 1000")
+                self.answer(target, "go 100000")
+                self.answer(target, command)
+                eventually(lambda: self.answer(target, "go 100000") and not run.running(), "the run has ended")  # pylint: disable=cell-var-from-loop
+                self.assertEqual(0, run.wait(), run.stderr())
+                self.assertRegex(run.stderr(), rf"memprofctl: pid {target.pid} has .*{word}; sampling ended after ")
+                self.assertGreater(self.sites("a.json")["Stops_memprof.site_triple"]["samples"], 0)
+                answer = self.answer(target, "go 1000")
+                self.assertEqual(0, answer["failures"], answer)
+                target.send("exit")
+                self.assertEqual(0, target.wait())
+
+    def test_run_is_stopped(self):
+        """The agent ends a session whose reader does not renew its lease; the reader says so."""
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target)
+        self.wait_sampling(run)
+        os.kill(run.pid, signal.SIGSTOP)
+        eventually(lambda: "memprof-share" not in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "the lease has run out")
+        self.assert_goes_on(target)
+        os.kill(run.pid, signal.SIGCONT)
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertIn("memprofctl was stopped for more than 15 s; sampling ended after ", run.stderr())
+
+    def test_exec(self):
+        target = self.begin("execer")
+        run = self.attach(target, "--out", self.folder / "a.json", rate=1)
+        self.wait_sampling(run)
+        target.send(f"exec {self.program('ends')}")
+        self.assertEqual(0, run.wait(), run.stderr())
+        self.assertGreater(self.sites("a.json")["Execer.allocate"]["samples"], 0)
+        while target.read_line().split()[0] != "ready":
+            pass
+        target.send("exit 5")
+        self.assertEqual(5, target.wait())
+
+    def test_children_are_not_followed(self):
+        """A forked child has memory of its own, and its work is not counted."""
+        target = self.begin("forks")
+        run = self.attach(target, "--out", self.folder / "a.json", rate=1e-2)
+        target.send("work 1 1")
+        target.read_line()
+        self.wait_sampling(run, target, "work 1 1")
+        self.answer(target, "work 3 4")
+        self.end(run)
+        self.assertNotIn("Forks.child_work", self.sites("a.json"))
+        target.send("exit")
+        self.assertEqual(0, target.wait())
+
+
+class Killed(PidCase):
+    """memprofctl may die at any moment: the program goes on, and another run works."""
+
+    MOMENTS = 24
+    BUSY = ("busy_threads", "busy")
+    SAMPLED_WORK = 500  # requests: of that much there are samples
+
+    def test_killed(self):
+        target = self.begin(*self.BUSY)
+        expected = harness.undisturbed_output(self.BUSY, folder=self.targets)
+        run = self.attach(target)
+        began = time.monotonic()
+        self.wait_sampling(run)
+        span = time.monotonic() - began
+        self.end(run)
+        for moment in range(self.MOMENTS):
+            run = self.attach(target)
+            time.sleep(1.5 * span * moment / self.MOMENTS)
+            os.kill(run.pid, signal.SIGKILL)
+            run.wait()
+            self.assert_goes_on(target)
+        run = self.attach(target, "--out", self.folder / "a.json")
+        self.wait_sampling(run)
+        self.assert_goes_on(target, work=self.SAMPLED_WORK)
+        self.end(run)
+        self.assertGreater(len(self.sites("a.json")), 0)
+        self.wait_nothing_shared(target)
+        self.assert_output(target, expected)
+
+    def shared_of(self, target):
+        """Its memory that it shares, and descriptors of such memory."""
+        folder = pathlib.Path(f"/proc/{target.pid}/fd")
+        links = [os.readlink(name) for name in folder.iterdir()]
+        return [line for line in pathlib.Path(f"/proc/{target.pid}/maps").read_text().splitlines() + links if "memprof-share" in line]
+
+    def wait_nothing_shared(self, target):
+        """An idle agent takes its data back in a minor collection, which the program makes by itself."""
+        eventually(lambda: not self.shared_of(target), "nothing is left of the memory that was shared")
+
+    def test_killed_before_the_session(self):
+        """The order is a lease: nothing stays shared after it, although no further run comes."""
+        target = self.begin(*self.BUSY)
+        run = self.attach(target)
+        eventually(lambda: self.shared_of(target), "it has been ordered")
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        self.wait_nothing_shared(target)
+        self.assert_goes_on(target)
+
+    def test_killed_while_the_agent_is_loaded(self):
+        """Each time in a program of its own."""
+        for moment in range(self.MOMENTS // 4):
+            target = self.begin(*self.BUSY)
+            run = self.attach(target)
+            mapped = "libmemprof_agent" if moment % 2 else "memprof-share"
+            eventually(lambda: mapped in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "it is there")  # pylint: disable=cell-var-from-loop
+            os.kill(run.pid, signal.SIGKILL)
+            run.wait()
+            self.assert_goes_on(target)
+            run = self.attach(target, "--out", self.folder / "a.json")
+            self.wait_sampling(run)
+            self.assert_goes_on(target, work=self.SAMPLED_WORK)
+            self.end(run)
+            self.assertGreater(len(self.sites("a.json")), 0)
+            target.kill()
+
+    def test_memory_is_given_back(self):
+        """After its end nothing is shared any more, however often."""
+        target = self.begin(*self.BUSY)
+
+        def run_once():
+            run = self.attach(target)
+            self.wait_sampling(run)
+            self.end(run)
+            self.wait_nothing_shared(target)
+        run_once()
+        mappings, descriptors = len(harness.mappings(target.pid)), len(os.listdir(f"/proc/{target.pid}/fd"))
+        for _ in range(6):
+            run_once()
+        self.assertEqual(descriptors, len(os.listdir(f"/proc/{target.pid}/fd")))
+        # The program maps and unmaps memory itself: domains that begin and end.
+        eventually(lambda: len(harness.mappings(target.pid)) < mappings + 6, "no run has left a mapping")
+        self.assert_goes_on(target)
+
+    def assert_output(self, target, expected):
+        eventually(lambda: self.answer(target, "stat")["checksums"], "it has computed something")
+        answer = self.answer(target, "exit")
+        self.assertEqual((0, expected), (answer.get("errors", 0), answer["checksums"]))
+
+
+class Killed5(Killed):
+    targets = TARGETS5
+    user = UNPRIVILEGED
+    BUSY = ("domains",)
+    SAMPLED_WORK = 200_000  # words
+
+
+class Others(PidCase):
+    def test_one_at_a_time(self):
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target)
+        self.wait_sampling(run)
+        done = self.refused(target.pid)
+        self.assertEqual(harness.BUSY, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, f"pid {target.pid} is already profiled", run.pid)
+        daemon = self.daemon(rate=RATE)
+        done = daemon.attach(target.pid, check=False)
+        self.assertEqual(harness.BUSY, done.returncode, done.stderr)
+        self.end(run)
+        # And the other way round.
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        eventually(lambda: daemon.sites(target.pid), "its samples come by the probe")
+        done = self.refused(target.pid)
+        self.assertEqual(harness.BUSY, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, f"pid {target.pid} is already profiled", daemon.pid)
+        daemon.detach(target.pid)
+        run = self.attach(target, "--out", self.folder / "a.json")
+        self.wait_sampling(run)
+        self.assert_goes_on(target, work=500)
+        self.end(run)
+        self.assertGreater(len(self.sites("a.json")), 0)
+
+    def test_daemon_after_a_reader_that_died(self):
+        """The agent leaves memory without a reader, and hits its probe again."""
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target)
+        self.wait_sampling(run)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        daemon = self.daemon(rate=RATE)
+        daemon.attach(target.pid)
+        daemon.wait_state(target.pid, "sampling")
+        eventually(lambda: daemon.sites(target.pid), "its samples come by the probe")
+        self.assert_goes_on(target)
+
+    def test_a_run_profiles_it(self):
+        run = self.ready("ends")
+        (child,) = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        done = self.refused(int(child))
+        self.assertEqual(harness.BUSY, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, f"pid {child} is already profiled", run.pid)
+        # A program that was started with it can be profiled once it has died.
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        again = self.process(Process(self.pid_command(child, "--out", self.folder / "a.json", rate=1)))
+        eventually(lambda: run.send("hold 1") or "profiling pid" in again.stderr(), "the program is sampled")
+        run.send("hold 4")
+        eventually(lambda: run.output.count("held\n") > 0, "it allocates")
+        run.send("exit 0")
+        self.assertEqual(0, again.wait(), again.stderr())
+        self.assertIn("Ends.hold", self.sites("a.json"))
+
+    def test_user_namespace(self):
+        """As in a container without privileges: from inside of it, and from outside, by the user that has made it."""
+        target = self.begin("known_alloc", user=(*NOBODY, "unshare", "-Ur"))
+        inside = ("nsenter", "--user", "--preserve-credentials", "--target", target.pid)
+        for enter in ((), inside):
+            with self.subTest(bool(enter)):
+                command = self.pid_command(target.pid, "--out", self.folder / "a.json")
+                run = self.process(Process([*NOBODY, *map(str, enter), *command[len(self.user):]]))
+                self.wait_sampling(run, target)
+                self.answer(target, "go 4")
+                self.end(run)
+                self.assertIn("Known_alloc.site_small", self.sites("a.json"))
+
+    def test_mount_namespace(self):
+        """A program that sees other files does not see the agent's."""
+        target = self.process(Process(["unshare", "--mount", "sh", "-c",
+                                       'mount -t tmpfs none "$1"; exec "$2"', "sh", self.folder, self.targets / "ends"]))
+        self.assertEqual("ready", target.read_line().split()[0])
+        done = subprocess.run([self.folder / "memprofctl", "run", "--pid", str(target.pid)], capture_output=True, text=True,
+                              timeout=harness.TIMEOUT, check=False)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, f"pid {target.pid} does not see", "libmemprof_agent.so", "run memprofctl in its container")
+
+    def test_linked_agent(self):
+        target = self.begin("linked_agent")
+        run = self.attach(target, "--out", self.folder / "a.json")
+        self.wait_sampling(run, target)
+        self.answer(target, "go 4")
+        self.end(run)
+        self.assertIn("Known_alloc.site_small", self.sites("a.json"))
+
+
+class Refusals(PidCase):
+    def assert_refused(self, pid, code, *words):
+        done = self.refused(pid)
+        self.assertEqual(code, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, *words)
+
+    def test_processes(self):
+        sleeping = self.process(Process([*NOBODY, "sleep", "1000"]))
+        self.assert_refused(sleeping.pid, harness.NOT_PROFILABLE, f"pid {sleeping.pid}", "not an OCaml program")
+        static = self.begin("static_target")
+        self.assert_refused(static.pid, harness.NOT_PROFILABLE, f"pid {static.pid}", "static_target", "symbol")
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        self.assert_refused(gone.pid, harness.NO_PROCESS, gone.pid)
+        other = self.begin("ends", user=("env",))
+        self.assert_refused(other.pid, harness.PRIVILEGES, f"pid {other.pid}", "user 0", "run memprofctl as that user")
+        setuid = self.folder / "setuid"
+        shutil.copy2(self.targets / "ends", setuid)
+        os.chown(setuid, 1234, 1234)
+        setuid.chmod(0o4755)
+        changed = self.process(Process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", setuid]))
+        self.assertEqual("ready", changed.read_line().split()[0])
+        self.assert_refused(changed.pid, harness.PRIVILEGES, f"pid {changed.pid}")
+
+    def test_own_tracker(self):
+        target = self.begin("uses_memprof")
+        run = self.attach(target)
+        eventually(lambda: target.send("minor") or not run.running(), "it is refused")
+        self.assertEqual(harness.NOT_PROFILABLE, run.wait(), run.stderr())
+        self.assertIn("Gc.Memprof", run.stderr())
+
+    def test_idle(self):
+        """One that allocates nothing has nothing to be sampled."""
+        target = self.begin("ends")
+        run = self.attach(target, "-q", "--for", "300ms")
+        self.assertEqual(harness.NOT_PROFILABLE, run.wait(), run.stderr())
+        self.assert_one_line(run.stderr(), f"pid {target.pid}", "has not allocated")
+        self.assertEqual("held", self.answer(target, "hold 1"))
+
+    def test_limits(self):
+        """A file size that would send the program a signal, and no descriptor left."""
+        for limit in ("--fsize=1000000", "--nofile=3"):
+            with self.subTest(limit):
+                target = self.begin("busy_threads", "busy")
+                subprocess.run([*self.user, "prlimit", "--pid", str(target.pid), limit], check=True)
+                run = self.attach(target)
+                self.assertIn(run.wait(), (harness.LIMIT, harness.AGENT), run.stderr())
+                self.assert_one_line(run.stderr(), f"pid {target.pid}")
+                self.assert_goes_on(target)
+
+    def test_options(self):
+        for options, word in (([], "--pid"), (["--pid", "1", "--", "true"], "--pid"), (["--for", "1s", "--", "true"], "--pid"),
+                              (["--pid", "1", "--children", "no"], "--pid"), (["--pid", "0"], "--pid")):
+            with self.subTest(options):
+                done = subprocess.run([self.folder / "memprofctl", "run", *options], capture_output=True, text=True, check=False)
+                self.assertEqual(harness.USAGE, done.returncode, done.stderr)
+                self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
