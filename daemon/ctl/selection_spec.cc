@@ -46,7 +46,7 @@ absl::StatusOr<std::int64_t> parse_time(std::string_view view, std::int64_t now_
   if (text[0] == '-') {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(view.substr(1)));
     const auto ago_ns = static_cast<std::int64_t>(seconds * static_cast<double>(kNsPerSecond));
-    return std::max<std::int64_t>(1, now_ns - ago_ns);  // 0 would mean no limit
+    return -std::max<std::int64_t>(1, ago_ns);  // 0 would mean no limit
   }
   std::int64_t ns = 0;
   if (text[0] == '@' && parse_epoch(text.substr(1), ns)) return ns;

@@ -26,7 +26,7 @@ struct TargetSpec {
 
 // Digits are a pid, "" is the only target, anything else is the path of a file.
 absl::StatusOr<TargetSpec> parse_target(std::string_view text);
-// now_ns: CLOCK_REALTIME.
+// now_ns: CLOCK_REALTIME, for times of today. Times such as -10m stay relative to the last counts.
 absl::StatusOr<pb::TimeRange> parse_range(std::string_view text, std::int64_t now_ns);
 
 struct SelectionSpec {

@@ -289,6 +289,14 @@ class Traces(E2ETest):
             self.assertIn(words, report.stdout)
         self.assertEqual(by_site(self.memprofd.sites(self.pid)), by_site(self.file_sites(path)))
 
+    def test_times_before_now_are_before_its_end(self):
+        """The file was written long ago, and -1ms is the begin of its last millisecond."""
+        path = harness.ROOT / "tests/golden/reference_v2.ctf"
+        last = memprofctl("sites", path, "--last", "1ms").stdout
+        self.assertNotEqual(memprofctl("sites", path).stdout, last)
+        self.assertEqual(last, memprofctl("sites", f"{path}@-1ms..").stdout)
+        self.assertEqual(last, memprofctl("sites", path, "--range", "-1ms..").stdout)
+
     def test_a_truncated_file_is_reported_with_its_loss(self):
         self.attached()
         before = self.settled_counts()

@@ -65,9 +65,6 @@ Theirs find(const std::pair<Theirs, Ours> (&table)[n], Ours value) {
 
 absl::Status check_limits(const pb::TimeRange& range) {
   const double last = range.last_seconds();
-  if (range.begin_unix_ns() < 0 || range.end_unix_ns() < 0) {
-    return absl::InvalidArgumentError("bad range: times are nanoseconds since 1970, 0 or more");
-  }
   if (!std::isfinite(last) || last < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("bad range: its last ", last, " s; use 0 or more"));
@@ -80,6 +77,14 @@ absl::Status check_limits(const pb::TimeRange& range) {
     return absl::InvalidArgumentError("bad range: give the peak or other limits, not both");
   }
   return absl::OkStatus();
+}
+
+// Since the epoch: times below 0 are relative to the last counts. 1 is the earliest, because 0
+// would be no limit.
+std::uint64_t absolute_ns(std::int64_t time_ns, std::uint64_t now_ns) {
+  if (time_ns >= 0) return static_cast<std::uint64_t>(time_ns);
+  const std::uint64_t ago_ns = 0 - static_cast<std::uint64_t>(time_ns);
+  return ago_ns < now_ns ? now_ns - ago_ns : 1;
 }
 
 // Returns 0, the attach, if the result would be before the epoch.
@@ -105,8 +110,8 @@ absl::StatusOr<TimeRange> from_proto(const pb::TimeRange& range, std::uint64_t n
   RETURN_IF_ERROR(check_limits(range));
   TimeRange result;
   result.until_peak = range.until_peak();
-  result.begin_ns = static_cast<std::uint64_t>(range.begin_unix_ns());
-  result.end_ns = static_cast<std::uint64_t>(range.end_unix_ns());
+  result.begin_ns = absolute_ns(range.begin_unix_ns(), now_ns);
+  result.end_ns = absolute_ns(range.end_unix_ns(), now_ns);
   const std::uint64_t end_ns = result.end_ns != 0 ? result.end_ns : now_ns;
   if (range.last_seconds() > 0) result.begin_ns = seconds_before(end_ns, range.last_seconds());
   if (result.begin_ns < end_ns || result.begin_ns == 0) return result;

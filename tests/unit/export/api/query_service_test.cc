@@ -305,9 +305,13 @@ TEST(TimeRangeFromProto, BeginEndAndLast) {
   EXPECT_EQ(*convert(0, 0, 2.5), (TimeRange{97'500'000'000, 0})) << "before now";
   EXPECT_EQ(*convert(0, 50'000'000'000, 2.5), (TimeRange{47'500'000'000, 50'000'000'000}));
   EXPECT_EQ(*convert(0, 0, 1e300), (TimeRange{})) << "all there is";
+  EXPECT_EQ(*convert(-60'000'000'000, 0, 0), (TimeRange{40'000'000'000, 0})) << "before now";
+  EXPECT_EQ(*convert(-60'000'000'000, -50'000'000'000, 0),
+            (TimeRange{40'000'000'000, 50'000'000'000}));
+  EXPECT_EQ(*convert(std::numeric_limits<std::int64_t>::min(), 0, 0), (TimeRange{1, 0}));
   for (const auto& bad :
-       {convert(-1, 0, 0), convert(0, -1, 0), convert(9, 5, 0), convert(5, 5, 0),
-        convert(200'000'000'000, 0, 0), convert(0, 0, -1), convert(0, 0, std::nan("")),
+       {convert(-1, -2, 0), convert(9, 5, 0), convert(5, 5, 0), convert(200'000'000'000, 0, 0),
+        convert(0, 0, -1), convert(0, 0, std::nan("")),
         convert(0, 0, std::numeric_limits<double>::infinity()), convert(5, 0, 1)}) {
     EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument) << bad.status();
     EXPECT_THAT(std::string(bad.status().message()), HasSubstr("bad range: "));
