@@ -24,7 +24,7 @@ class CommandLine {
   // options must outlive this and the commands.
   CommandLine(Options& options, SetUp set_up) : options_(options), set_up_(std::move(set_up)) {}
 
-  // Options that all commands share.
+  // Options that several commands share.
   Options& options() const { return options_; }
   // Makes app call run(options(), own); own: the command's own options, to which the result refers.
   template <typename Own>
@@ -33,6 +33,10 @@ class CommandLine {
     const auto own = std::make_shared<Own>();
     set_up_(app, help, [&options = options_, own, run] { return run(options, *own); });
     return *own;
+  }
+  // Does the same for a command without options of its own.
+  void set_up(CLI::App& app, const char* help, absl::Status (*run)(const Options& options)) const {
+    set_up_(app, help, [&options = options_, run] { return run(options); });
   }
 
  private:

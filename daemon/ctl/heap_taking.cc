@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/ctl/commands.h"
 #include "daemon/ctl/progress.h"
 #include "daemon/ctl/snapshot/whole_image.h"
-#include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -14,19 +14,19 @@
 
 namespace memprofd::ctl {
 
-absl::StatusOr<pb::TakeHeapRequest> snapshot_request(const Options& options, Client& client) {
+absl::StatusOr<pb::TakeHeapRequest> snapshot_request(int pid, const std::string& max_pause,
+                                                     Client& client) {
   pb::TakeHeapRequest request;
-  request.set_contents(options.heap_contents);
-  if (!options.max_pause.empty()) {
-    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.max_pause));
+  if (!max_pause.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(max_pause));
     if (seconds == 0) {
       return absl::InvalidArgumentError(
           "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
     }
     request.mutable_snapshot()->set_max_pause_seconds(seconds);
   }
-  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
-  request.mutable_snapshot()->set_pid(pid);
+  ASSIGN_OR_RETURN(const int chosen, pid_to_use(client, pid));
+  request.mutable_snapshot()->set_pid(chosen);
   return request;
 }
 
@@ -47,14 +47,14 @@ absl::StatusOr<pb::SnapshotSummary> take_snapshot(
 }
 
 absl::StatusOr<HeapImage> take_image(Client& client, const pb::TakeHeapRequest& request,
-                                     const Options& options) {
+                                     const std::vector<std::string>& cmt, SiteFrame site_frame) {
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
                     return file.write(bytes);
                   }).status());
   ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
-  RETURN_IF_ERROR(add_types(image, options.heap_cmt));
-  image.site_frame = site_frame(options);
+  RETURN_IF_ERROR(add_types(image, cmt));
+  image.site_frame = site_frame;
   return image;
 }
 

@@ -3,6 +3,7 @@
 // keeps the memory.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,15 +14,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/arguments.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/snapshot/snapshot_options.h"
+#include "daemon/ctl/snapshot/why_answer.h"
 #include "daemon/snapshot/answers/container_growth.h"
 #include "daemon/snapshot/block_header.h"
 #include "daemon/util/clock.h"
@@ -38,19 +42,24 @@ constexpr std::size_t kContainers = 5;
 constexpr std::uint32_t kValues = 1000;
 constexpr auto kBetweenAnswers = std::chrono::seconds(2);
 
+struct LeaksOptions {
+  std::string duration;          // of the search; empty: an answer at once
+  std::string max_pause;         // of each snapshot
+  std::vector<std::string> cmt;  // more places with names of variables
+  bool verdict_exit = false;     // the exit code shows the result
+};
+
 // The program's variables at one moment.
 struct Variables {
   Clock::time_point time;
   std::vector<Container> containers;
 };
 
-absl::StatusOr<Variables> read_variables(const Options& options, int pid) {
+absl::StatusOr<Variables> read_variables(const Options& options, const LeaksOptions& own, int pid) {
   Client client(options.endpoint);
-  Options of_pid = options;
-  of_pid.pid = pid;
-  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(of_pid, client));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(pid, own.max_pause, client));
   const auto time = Clock::now();
-  ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, options));
+  ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, own.cmt, site_frame(options)));
   return Variables{time, find_containers(image)};
 }
 
@@ -111,14 +120,15 @@ void show_progress(const pb::ListLeaksResponse& answer, double seconds, double a
 
 class Search {
  public:
-  Search(const Options& options, Questions& source, pb::ListLeaksRequest request)
-      : options_(options), source_(source), request_(std::move(request)) {}
+  Search(const Options& options, const LeaksOptions& own, Questions& source,
+         pb::ListLeaksRequest request)
+      : options_(options), own_(own), source_(source), request_(std::move(request)) {}
 
   // Asks repeatedly for this time.
   absl::StatusOr<pb::ListLeaksResponse> run(double seconds, Waiting& waiting) {
     ASSIGN_OR_RETURN(pb::ListLeaksResponse answer, source_.list_leaks(request_));
     if (seconds <= 0) return answer;
-    const absl::StatusOr<Variables> before = read_variables(options_, pid());
+    const absl::StatusOr<Variables> before = read_variables(options_, own_, pid());
     if (!before.ok()) report_refusal(std::string(before.status().message()));
     const pb::ListValuesResponse values = read_values(options_, pid());
     const auto start = Clock::now();
@@ -147,7 +157,7 @@ class Search {
   // At once, so that the user need not wait for an answer without names of variables.
   void report_refusal(const std::string& why) const {
     const std::string command =
-        command_with_pause(why, absl::StrCat("leaks --pid ", pid(), " --for ", options_.duration));
+        command_with_pause(why, absl::StrCat("leaks --pid ", pid(), " --for ", own_.duration));
     std::fprintf(
         stderr, "memprofctl: the variable that grows will not be named: %s%s\n", why.c_str(),
         command.empty() ? "" : absl::StrCat("; try ", options_.endpoint.command(command)).c_str());
@@ -155,7 +165,7 @@ class Search {
   void name_variables(const absl::StatusOr<Variables>& before, pb::ListLeaksResponse& answer) {
     absl::Status status = before.status();
     if (status.ok()) {
-      const absl::StatusOr<Variables> after = read_variables(options_, pid());
+      const absl::StatusOr<Variables> after = read_variables(options_, own_, pid());
       status = after.status();
       if (status.ok()) add_containers(*before, *after, answer);
     }
@@ -163,6 +173,7 @@ class Search {
   }
 
   const Options& options_;
+  const LeaksOptions& own_;
   Questions& source_;
   const pb::ListLeaksRequest request_;
   std::string why_no_variables_;
@@ -217,12 +228,10 @@ std::string advice(const pb::ListLeaksResponse& answer, const Search& search, do
   return out;
 }
 
-}  // namespace
-
-absl::Status run_leaks(const Options& options) {
+absl::Status run_leaks(const Options& options, const LeaksOptions& own) {
   double seconds = 0;
-  if (!options.duration.empty()) {
-    ASSIGN_OR_RETURN(seconds, parse_duration(options.duration));
+  if (!own.duration.empty()) {
+    ASSIGN_OR_RETURN(seconds, parse_duration(own.duration));
   }
   ASSIGN_OR_RETURN(const SelectionSpec spec,
                    selection_of(options.query, static_cast<std::int64_t>(realtime_ns())));
@@ -247,9 +256,9 @@ absl::Status run_leaks(const Options& options) {
     ASSIGN_OR_RETURN(const pb::Target target, find_target(*asked.source, asked.pid));
     if (!may_be_sampled(target)) seconds = 0;
   }
-  Search search(options, *asked.source, std::move(request));
+  Search search(options, own, *asked.source, std::move(request));
   ASSIGN_OR_RETURN(const pb::ListLeaksResponse answer, search.run(seconds, waiting));
-  if (options.verdict_exit) {
+  if (own.verdict_exit) {
     constexpr int kLeaks = 1;
     *options.program_exit = does_leak(answer) ? kLeaks
                             : answer.verdict() == pb::LEAK_VERDICT_UNKNOWN
@@ -267,6 +276,34 @@ absl::Status run_leaks(const Options& options) {
                     why.empty() ? "" : "\n", why);
   }
   return write_result(text, options.out);
+}
+
+}  // namespace
+
+void add_leaks(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  LeaksOptions& own =
+      line.set_up(app, "Report whether a process leaks memory, where, and since when", &run_leaks);
+  add_target(app, options.query);
+  add_range(app, options.query);
+  add_filter(app, options.query, false);
+  add_grouping(app, options.query);
+  app.add_option("--for", own.duration,
+                 "Wait DURATION, then answer; two heap snapshots show which variables grew")
+      ->type_name("DURATION");
+  add_max_pause(app, own.max_pause);
+  app.add_option("--cmt", own.cmt,
+                 "Also look for names of variables in this .cmt or .cmi file, or below this "
+                 "folder; repeatable")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
+  app.add_flag("--exit-code", own.verdict_exit,
+               "Exit with 1 if something leaks, with 9 if too little is known yet");
+  add_out(app, options.out);
+  add_format(app, options.format, {kTable, kJson});
+  app.footer(
+      "Exits with 0 whether something leaks or not, unless --exit-code is given.\n"
+      "Ctrl-C ends --for early, with what is known then.");
 }
 
 }  // namespace memprofd::ctl

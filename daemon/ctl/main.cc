@@ -5,30 +5,24 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_join.h"
+#include "absl/status/status.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/command_line.h"
 #include "daemon/ctl/commands.h"
 #include "daemon/ctl/query_options.h"
-#include "daemon/ctl/snapshot_command_line.h"
-#include "daemon/ctl/top/top_help.h"
 #include "daemon/util/exit_codes.h"
-#include "daemon/util/one_of.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/version.h"
 
 namespace {
 
 using memprofd::ExitCode;
-using memprofd::ctl::Command;
 using memprofd::ctl::CommandLine;
 using memprofd::ctl::Options;
 namespace ctl = memprofd::ctl;
@@ -57,6 +51,31 @@ Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and i
   --address HOST:PORT      Connect to memprofd over TCP; --grpc.socket PATH: another Unix socket
   --help-all, --version    Print all options, commands and exit codes; print the version
 )";
+
+struct Entry {
+  const char* name;
+  void (*add)(const CommandLine& line, CLI::App& app);
+};
+// In the order of --help-all, after run and check.
+constexpr Entry kCommands[] = {
+    {"targets", &ctl::add_targets}, {"attach", &ctl::add_attach},
+    {"detach", &ctl::add_detach},   {"rate", &ctl::add_rate},
+    {"doctor", &ctl::add_doctor},   {"info", &ctl::add_info},
+    {"rss", &ctl::add_rss},         {"sites", &ctl::add_sites},
+    {"report", &ctl::add_report},   {"leaks", &ctl::add_leaks},
+    {"diff", &ctl::add_diff},       {"callers", &ctl::add_callers},
+    {"history", &ctl::add_history}, {"top", &ctl::add_top},
+    {"events", &ctl::add_events},   {"trace", &ctl::add_trace},
+    {"why", &ctl::add_why},         {"snapshot", &ctl::add_snapshot},
+    {"values", &ctl::add_values},   {"trace-calls", &ctl::add_trace_calls},
+};
+// Commands that have moved below values and trace. No help lists them.
+constexpr Entry kEarlierNames[] = {
+    {"watch", &ctl::add_watch},   {"value-history", &ctl::add_value_history},
+    {"adjust", &ctl::add_adjust}, {"ask", &ctl::add_ask},
+    {"resume", &ctl::add_resume}, {"record", &ctl::add_record},
+    {"dump", &ctl::add_dump},
+};
 
 // Messages of CLI11.
 constexpr char kNoCommand[] = "A subcommand is required";
@@ -100,23 +119,10 @@ class Program {
     add_tls("--tls.key", options_.endpoint.tls.key_file, "MEMPROFD_TLS_KEY",
             "PEM file of the key of --tls.cert");
     add_run();
-    add_control_commands();
-    add_question_commands();
-    add_stream_commands();
-    ctl::add_snapshot_commands(
-        app_, options_,
-        [this](CLI::App& parent, const char* name, const char* help, Command command) {
-          return add_to(parent, name, help, command);
-        });
-    CLI::App* values = app_.add_subcommand("values");
-    ctl::add_values(line_, *values);
-    ctl::add_watch(line_, *values->add_subcommand("watch"));
-    ctl::add_value_history(line_, *values->add_subcommand("history"));
-    ctl::add_adjust(line_, *values->add_subcommand("set"));
-    ctl::add_ask(line_, *values->add_subcommand("call"));
-    ctl::add_resume(line_, *values->add_subcommand("resume"));
-    ctl::add_trace_calls(line_, *app_.add_subcommand("trace-calls"));
-    add_earlier_names();
+    for (const Entry& entry : kCommands) entry.add(line_, *app_.add_subcommand(entry.name));
+    for (const Entry& entry : kEarlierNames) {
+      entry.add(line_, *app_.add_subcommand(entry.name)->group(""));
+    }
     app_.set_help_all_flag("--help-all", "Print all options, commands and exit codes");
   }
 
@@ -173,70 +179,16 @@ class Program {
         ->type_name("FILE")
         ->envname(environment);
   }
-  CLI::App* add(const char* name, const char* help, Command command) {
-    return add_to(app_, name, help, command);
+  CLI::App* add(const char* name, const char* help, absl::Status (*run)(const Options& options)) {
+    CLI::App* app = app_.add_subcommand(name);
+    line_.set_up(*app, help, run);
+    return app;
   }
-  CLI::App* add_to(CLI::App& parent, const char* name, const char* help, Command command) {
-    return set_up(parent.add_subcommand(name), help, command);
-  }
-  CLI::App* set_up(CLI::App* sub, const char* help, Command command) {
-    set_up(*sub, help, [this, command] { return command(options_); });
-    return sub;
-  }
-  void set_up(CLI::App& sub, const char* help, CommandLine::Run run) {
-    sub.description(help);
-    sub.callback([this, &sub, run = std::move(run)] {  // of a command below it first
-      if (sub.get_subcommands().empty()) run_ = run;
+  void set_up(CLI::App& app, const char* help, CommandLine::Run run) {
+    app.description(help);
+    app.callback([this, &app, run = std::move(run)] {  // of a command below it first
+      if (app.get_subcommands().empty()) run_ = run;
     });
-  }
-  // Commands that have moved below values and trace.
-  void add_earlier_names() {
-    const auto hidden = [this](const char* name) { return app_.add_subcommand(name)->group(""); };
-    ctl::add_watch(line_, *hidden("watch"));
-    ctl::add_value_history(line_, *hidden("value-history"));
-    ctl::add_adjust(line_, *hidden("adjust"));
-    ctl::add_ask(line_, *hidden("ask"));
-    ctl::add_resume(line_, *hidden("resume"));
-    add_record(hidden("record"));
-    add_dump(hidden("dump"));
-  }
-
-  // Refuses -o, which selects a format in all other commands.
-  static void refuse_output(CLI::App* sub) {
-    // CLI11 omits the name of a hidden option from the message of a check, so check here.
-    sub->add_option_function<std::string>(
-           "-o,--output",
-           [](const std::string& file) {
-             throw CLI::ValidationError("-o,--output",
-                                        "selects a format; name the file with --out " + file);
-           })
-        ->group("");
-  }
-
-  void add_pid(CLI::App* sub) { ctl::add_pid(*sub, options_.pid, "pid,--pid"); }
-  void add_rate(CLI::App* sub, const char* rate_names) {
-    sub->add_option(rate_names, options_.rate, "Samples per allocated word, such as 1e-5");
-    sub->add_option("--sampling-interval", options_.interval,
-                    "Take one sample per SIZE allocated bytes instead, such as 512KiB");
-  }
-  void add_budget(CLI::App* sub, const std::string& unless_given) {
-    sub->add_option("--max-overhead", options_.max_overhead,
-                    "Cap profiling at this share of the target's own CPU time by lowering its "
-                    "sampling rate; 'none' for no cap (" +
-                        unless_given + ")")
-        ->type_name("PERCENT");
-  }
-  void add_format(CLI::App* sub, const std::vector<std::string>& formats) {
-    ctl::add_format(*sub, options_.format, formats);
-  }
-  CLI::App* add_question(const char* name, const char* help, Command command, bool with_lifetimes) {
-    CLI::App* sub = add(name, help, command);
-    add_target(*sub, options_.query);
-    add_range(*sub, options_.query);
-    add_filter(*sub, options_.query, with_lifetimes);
-    add_order(*sub, options_.query);
-    sub->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
-    return sub;
   }
 
   void add_run() {
@@ -322,247 +274,13 @@ class Program {
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    add_rate(run, "--sampling-rate,--rate");
+    ctl::add_sampling_rate(*run, "--sampling-rate,--rate", options_.rate, options_.interval);
     run->add_option("--agent", options_.agent, "Use this agent library")->type_name("FILE");
     run->add_flag("-q,--quiet", options_.quiet, "Print no report");
     run->footer("Example: memprofctl " + run->get_name() +
                 (run->get_name() == "run" ? " --out flame.html" : " --max-peak 64MiB") +
                 " -- ./my_program --its --arguments");
     return program;
-  }
-
-  void add_control_commands() {
-    CLI::App* targets =
-        add("targets", "List targets, the processes that are profiled", &ctl::run_targets);
-    CLI::Option* ended = targets->add_flag("--ended", options_.ended,
-                                           "List ended targets and how they ended, latest first");
-    targets
-        ->add_flag("--all", options_.discovered,
-                   "List all OCaml programs that run here, and why each is or is not profiled")
-        ->excludes(ended);
-    add_format(targets, {ctl::kTable, ctl::kJson});
-    CLI::App* attach = add("attach", "Start profiling a running process", &ctl::run_attach);
-    attach->add_option("pid,--pid", options_.pid, "PID, or --pid PID")->required();
-    add_rate(attach, "--sampling-rate,--rate");
-    add_budget(attach, "default: as memprofd was started");
-    add_format(attach, {ctl::kTable, ctl::kJson});
-    attach->add_flag("--if-needed", options_.if_needed,
-                     "Succeed without a change if it is already profiled");
-    attach->add_flag("--no-inject", options_.no_inject,
-                     "Use only an agent that the process has loaded itself; inject nothing");
-    attach->add_flag("--follow-forks", options_.follow_forks,
-                     "Also profile the children that it forks, each as a target");
-    attach->add_flag("--c-heap", options_.native_heap,
-                     "Also sample the native heap (malloc), shown as heap=c");
-    attach
-        ->add_option(
-            "--c-heap-interval", options_.native_heap_interval,
-            "Sample the native heap once per SIZE allocated bytes; 0: do not (default: 512KiB)")
-        ->type_name("SIZE");
-    attach
-        ->add_option("--mode", options_.mode,
-                     "How to attach: auto, agent, or observe, which injects nothing and sees "
-                     "allocations only (default: as memprofd was started)")
-        ->transform(memprofd::one_of<::memprof::v1::AttachMode>(
-            {{"auto", ::memprof::v1::ATTACH_MODE_AUTO},
-             {"agent", ::memprof::v1::ATTACH_MODE_AGENT},
-             {"observe", ::memprof::v1::ATTACH_MODE_OBSERVE}}))
-        ->type_name("MODE");
-    CLI::App* detach =
-        add("detach", "Stop profiling a target; its counts stay readable", &ctl::run_detach);
-    add_pid(detach);
-    add_format(detach, {ctl::kTable, ctl::kJson});
-    CLI::App* rate = add("rate", "Change a target's sampling rate, its overhead budget, or both",
-                         &ctl::run_rate);
-    ctl::add_pid(*rate, options_.pid);
-    add_rate(rate, "rate,--sampling-rate");
-    add_budget(rate, "default: unchanged");
-    add_format(rate, {ctl::kTable, ctl::kJson});
-    CLI::App* doctor = add("doctor", "Check kernel, privileges and a process, and suggest remedies",
-                           &ctl::run_doctor);
-    add_pid(doctor);
-    add_format(doctor, {ctl::kTable, ctl::kJson});
-    add_format(
-        add("info", "Show version, features and limits of the running memprofd", &ctl::run_info),
-        {ctl::kTable, ctl::kJson});
-    CLI::App* rss =
-        add("rss", "Break down the resident memory of a process, whether it is a target or not",
-            &ctl::run_rss);
-    add_pid(rss);
-    rss->add_option("-n,--limit", options_.rss_files, "Show at most N files and arenas (0: all)")
-        ->capture_default_str();
-    rss->add_flag("--owners", options_.rss_owners,
-                  "Show the native memory that custom blocks own: Bigarrays, streams, channels");
-    add_format(rss, {ctl::kTable, ctl::kJson});
-  }
-
-  void add_question_commands() {
-    CLI::App* sites = add_question(
-        "sites", "List allocation sites (the first 20; all with -o json)", &ctl::run_sites, true);
-    add_grouping(*sites, options_.query);
-    add_format(sites, {ctl::kTable, ctl::kJson});
-    sites->add_flag("--callstacks", options_.callstacks, "Show the callstack of each site");
-    CLI::App* report =
-        add_question("report", "Print a report of a target or trace file, or export a profile",
-                     &ctl::run_report, true);
-    add_grouping(*report, options_.query);
-    add_format(report, ctl::report_formats());
-    report->add_flag("--leaks", options_.leaks, "Show sites whose live bytes grow");
-    report
-        ->add_option_function<std::string>(
-            "--recursion",
-            [this](const std::string& word) {
-              options_.recursion = word == "folded" ? ::memprof::v1::RECURSION_FOLDED
-                                                    : ::memprof::v1::RECURSION_FULL;
-            },
-            "Show recursion folded (default for html) or full (default for collapsed)")
-        ->check(CLI::IsMember({"folded", "full"}))
-        ->type_name("FORM");
-    add_leaks();
-    add_diff();
-    CLI::App* callers = add("callers", "Show callers and callees of a function", &ctl::run_callers);
-    callers->add_option("function", options_.function, "Pattern for the name of the function")
-        ->type_name("REGEX")
-        ->required();
-    add_target(*callers, options_.query);
-    add_range(*callers, options_.query);
-    add_filter(*callers, options_.query, true);
-    add_order(*callers, options_.query);
-    callers->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
-    add_format(callers, {ctl::kTable, ctl::kJson});
-    CLI::App* history = add_question("history", "Show counts over time", &ctl::run_history, false);
-    add_grouping(*history, options_.query);
-    add_format(history, {ctl::kTable, ctl::kJson});
-    history->add_option("--points", options_.points, "Show at most N points")
-        ->capture_default_str();
-    CLI::App* top = add("top", "Watch allocation sites live, and go back in time (h: keys)",
-                        &ctl::run_top_command);
-    add_target(*top, options_.query);
-    add_filter(*top, options_.query, false);
-    add_order(*top, options_.query);
-    add_grouping(*top, options_.query);
-    add_format(top, {ctl::kTable, ctl::kJson});
-    add_top_options(top);
-    top->footer("Keys on the screen:\n  " + absl::StrJoin(ctl::top_help(), "\n  "));
-  }
-
-  void add_leaks() {
-    CLI::App* leaks = add("leaks", "Report whether a process leaks memory, where, and since when",
-                          &ctl::run_leaks);
-    add_target(*leaks, options_.query);
-    add_range(*leaks, options_.query);
-    add_filter(*leaks, options_.query, false);
-    add_grouping(*leaks, options_.query);
-    leaks
-        ->add_option("--for", options_.duration,
-                     "Wait DURATION, then answer; two heap snapshots show which variables grew")
-        ->type_name("DURATION");
-    ctl::add_max_pause(*leaks, options_);
-    leaks
-        ->add_option("--cmt", options_.heap_cmt,
-                     "Also look for names of variables in this .cmt or .cmi file, or below this "
-                     "folder; repeatable")
-        ->type_name("PATH")
-        ->allow_extra_args(false);
-    leaks->add_flag("--exit-code", options_.verdict_exit,
-                    "Exit with 1 if something leaks, with 9 if too little is known yet");
-    leaks->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
-    add_format(leaks, {ctl::kTable, ctl::kJson});
-    leaks->footer(
-        "Exits with 0 whether something leaks or not, unless --exit-code is given.\n"
-        "Ctrl-C ends --for early, with what is known then.");
-  }
-
-  void add_diff() {
-    CLI::App* diff = add("diff", "Compare two targets, time ranges or trace files", &ctl::run_diff);
-    diff->add_option("base", options_.base, "Baseline: PID, FILE, @FROM..TO or PID@FROM..TO")
-        ->type_name("BASE")
-        ->required();
-    diff->add_option("other", options_.other, "Later one, in the same form")
-        ->type_name("OTHER")
-        ->required();
-    diff->add_flag("--per-second", options_.per_second,
-                   "Show differences per second, for ranges of unequal length");
-    diff->add_option("--out", options_.out, "Write to this file")->type_name("FILE");
-    add_filter(*diff, options_.query, true);
-    add_order(*diff, options_.query);
-    add_grouping(*diff, options_.query);
-    add_format(diff, {ctl::kTable, ctl::kJson});
-  }
-
-  void add_trace_options(CLI::App* sub) {
-    add_target(*sub, options_.query);
-    sub->add_option("--duration", options_.duration, "Stop after this time")->type_name("DURATION");
-    sub->add_option("--max-size", options_.max_bytes, "Stop when the file reaches this size")
-        ->type_name("SIZE");
-    sub->add_option("--format-version", options_.trace_version,
-                    "Version of the trace format: 2 (default with one domain) or 3 (with several)")
-        ->check(CLI::IsMember({2, 3}));
-    sub->add_option_function<std::string>(
-           "--heap", [&](const std::string&) { options_.trace_heap = ::memprof::v1::BLOCK_HEAP_C; },
-           "Record only the native heap (c), which has a sampling rate of its own; the trace marks "
-           "its blocks as external")
-        ->check(CLI::IsMember({"c"}));
-  }
-
-  void add_record(CLI::App* record) {
-    set_up(record, "Record a trace in Memtrace's format", &ctl::run_record);
-    add_trace_options(record);
-    record->add_option("--out", options_.trace_file, "Write to this file")
-        ->type_name("FILE")
-        ->required();
-    refuse_output(record);
-  }
-  void add_dump(CLI::App* dump) {
-    set_up(dump, "Print every event of a trace file", &ctl::run_dump);
-    dump->add_option("file", options_.trace_file, "Trace file to read")
-        ->type_name("FILE")
-        ->required();
-  }
-  void add_stream_commands() {
-    CLI::App* events = add("events", "Print sampled events as they happen", &ctl::run_events);
-    add_target(*events, options_.query);
-    add_filter(*events, options_.query, true);
-    add_format(events, {ctl::kTable, ctl::kJson});
-    events->add_flag("--callstacks", options_.full_callstacks, "Print complete callstacks");
-    events->add_option("-n,--limit", options_.event_limit, "Stop after N events");
-    CLI::App* trace =
-        app_.add_subcommand("trace", "Record traces, to a local file or on memprofd's disk");
-    trace->require_subcommand(1);
-    add_record(trace->add_subcommand("record"));
-    add_dump(trace->add_subcommand("dump"));
-    CLI::App* start = add_to(*trace, "start", "Have memprofd write a trace to its own disk",
-                             &ctl::run_trace_start);
-    add_trace_options(start);
-    start->add_option(
-        "--max-files", options_.max_files,
-        "Keep the N newest files; a file that reaches --max-size is followed by a new one");
-    CLI::App* stop = add_to(*trace, "stop", "Stop a trace", &ctl::run_trace_stop);
-    stop->add_option("id", options_.trace_id,
-                     "ID of the trace, as `memprofctl trace list` prints it")
-        ->required();
-    add_format(start, {ctl::kTable, ctl::kJson});
-    add_format(stop, {ctl::kTable, ctl::kJson});
-    add_format(add_to(*trace, "list", "List traces", &ctl::run_trace_list),
-               {ctl::kTable, ctl::kJson});
-  }
-
-  void add_top_options(CLI::App* top) {
-    top->add_option("-d,--interval", options_.top.interval_seconds, "Seconds between frames")
-        ->check(CLI::Range(0.1, 3600.0))
-        ->capture_default_str();
-    top->add_option("-w,--window", options_.top.window,
-                    "Compute rates and lifetimes over the last DURATION, or since the attach (all)")
-        ->type_name("DURATION")
-        ->capture_default_str();
-    top->add_flag("--plain", options_.top.plain,
-                  "Print plain text frames; default when stdout is not a terminal");
-    CLI::Option* iterations =
-        top->add_option("--iterations", options_.top.iterations, "Stop after N frames (0: never)")
-            ->capture_default_str();
-    top->add_flag_callback(
-           "--once", [this] { options_.top.iterations = 1; }, "Print one frame and exit")
-        ->excludes(iterations);
   }
 
   CLI::App app_{

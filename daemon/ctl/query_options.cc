@@ -170,6 +170,16 @@ void add_pid(CLI::App& app, int& pid, const char* names) {
   app.add_option(names, pid, "Process ID; may be omitted when there is only one target");
 }
 
+void add_sampling_rate(CLI::App& app, const char* names, std::string& rate, std::string& interval) {
+  app.add_option(names, rate, "Samples per allocated word, such as 1e-5");
+  app.add_option("--sampling-interval", interval,
+                 "Take one sample per SIZE allocated bytes instead, such as 512KiB");
+}
+
+CLI::Option* add_out(CLI::App& app, std::string& file) {
+  return app.add_option("--out", file, "Write to this file")->type_name("FILE");
+}
+
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats) {
   std::string help = "Print as table (default)";
   for (std::size_t i = 1; i < formats.size(); ++i) help += ", " + formats[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options that select the blocks of a question; the same for all commands.
+// Options that several commands share: those that select the blocks of a question, and others.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;  // its header takes seconds to compile
-}
+class Option;
+}  // namespace CLI
 
 namespace memprofd::ctl {
 
@@ -43,6 +44,12 @@ void add_order(CLI::App& app, QueryOptions& options);
 
 // names: "--pid" for commands whose first word is something else, or "pid,--pid".
 void add_pid(CLI::App& app, int& pid, const char* names = "--pid");
+
+// A rate in either form, for rate_of(). names: those of the first form.
+void add_sampling_rate(CLI::App& app, const char* names, std::string& rate, std::string& interval);
+
+// --out.
+CLI::Option* add_out(CLI::App& app, std::string& file);
 
 // --output: "table" and others; the first one is the default.
 void add_format(CLI::App& app, std::string& format, const std::vector<std::string>& formats);

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that ask a running memprofd or a trace file.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/commands.h"
+#include "absl/strings/str_join.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/render_answers.h"
 #include "daemon/ctl/render/render_report.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/report_format.h"
+#include "daemon/ctl/selection_spec.h"
 #include "daemon/ctl/site_join.h"
+#include "daemon/ctl/top/top_help.h"
 #include "daemon/ctl/top/top_plain.h"
 #include "daemon/ctl/top/top_terminal.h"
+#include "daemon/ctl/top/top_view.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -55,13 +65,13 @@ std::uint32_t limit_of(const Options& options, int standard) {
   return static_cast<std::uint32_t>(options.query.limit >= 0 ? options.query.limit : standard);
 }
 
-// Returns 0 for the time since the attach.
-absl::StatusOr<double> window_seconds(const std::string& text) {
-  if (text == "all") return 0.0;
-  ASSIGN_OR_RETURN(const double seconds, parse_duration(text));
-  if (seconds >= 1) return seconds;
-  return absl::InvalidArgumentError(
-      absl::StrCat("bad window \"", text, "\": give 1s or more, or all"));
+// The options of questions about sites, up to --out.
+void add_question(CLI::App& app, Options& options, bool with_lifetimes) {
+  add_target(app, options.query);
+  add_range(app, options.query);
+  add_filter(app, options.query, with_lifetimes);
+  add_order(app, options.query);
+  add_out(app, options.out);
 }
 
 absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int default_limit,
@@ -77,6 +87,27 @@ absl::StatusOr<pb::ListSitesResponse> ask_sites(const Options& options, int defa
   request.set_with_callstacks(with_callstacks || options.json());
   return all_sites(*question.source, request);
 }
+
+// ---------------------------------------------------------------- sites
+
+struct SitesOptions {
+  bool callstacks = false;
+};
+
+absl::Status run_sites(const Options& options, const SitesOptions& own) {
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
+                   ask_sites(options, options.json() ? 0 : kTableLimit, own.callstacks));
+  if (options.json()) return print_json(response, options.out);
+  return write_result(sites_table(response, options.query.group_by, own.callstacks, stdout_style()),
+                      options.out);
+}
+
+// ---------------------------------------------------------------- report
+
+struct ReportOptions {
+  bool leaks = false;
+  pb::Recursion recursion = pb::RECURSION_UNSPECIFIED;
+};
 
 // The next question about a leak. Only a running program with an agent can answer it.
 std::string hint_of(const Options& options, Question& question,
@@ -105,7 +136,8 @@ absl::Status report_leaks(const Options& options) {
       options.out);
 }
 
-absl::Status report_profile(const Options& options, const ProfileFormatRow& format) {
+absl::Status report_profile(const Options& options, const ReportOptions& own,
+                            const ProfileFormatRow& format) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::GetProfileRequest request;
   request.add_pids(question.selection.pid());
@@ -113,11 +145,28 @@ absl::Status report_profile(const Options& options, const ProfileFormatRow& form
   *request.mutable_filter() = question.selection.filter();
   request.set_format(format.proto);
   request.set_measure(options.query.order);
-  request.set_recursion(options.recursion);
+  request.set_recursion(own.recursion);
   ASSIGN_OR_RETURN(const pb::GetProfileResponse response, question.source->get_profile(request));
   if (format.is_text) return write_result(response.data(), options.out);
   return write_binary(response.data(), options.out, response.file_name());
 }
+
+absl::Status run_report(const Options& options, const ReportOptions& own) {
+  if (own.leaks) return report_leaks(options);
+  ASSIGN_OR_RETURN(const ProfileFormatRow* format, report_format(options.format));
+  if (format != nullptr) return report_profile(options, own, *format);
+  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit, true));
+  if (options.json()) return print_json(response, options.out);
+  return write_result(report_text(response, options.query.order, options.query.group_by),
+                      options.out);
+}
+
+// ---------------------------------------------------------------- diff
+
+struct DiffOptions {
+  std::string base, other;  // TARGET[@RANGE]
+  bool per_second = false;
+};
 
 // Combines the answers of two sources.
 absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Question& other,
@@ -137,30 +186,9 @@ absl::StatusOr<pb::DiffSitesResponse> diff_sources(const Question& base, const Q
   return join_sites(before, after, request);
 }
 
-}  // namespace
-
-absl::Status run_sites(const Options& options) {
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse response,
-                   ask_sites(options, options.json() ? 0 : kTableLimit, options.callstacks));
-  if (options.json()) return print_json(response, options.out);
-  return write_result(
-      sites_table(response, options.query.group_by, options.callstacks, stdout_style()),
-      options.out);
-}
-
-absl::Status run_report(const Options& options) {
-  if (options.leaks) return report_leaks(options);
-  ASSIGN_OR_RETURN(const ProfileFormatRow* format, report_format(options.format));
-  if (format != nullptr) return report_profile(options, *format);
-  ASSIGN_OR_RETURN(const pb::ListSitesResponse response, ask_sites(options, kReportLimit, true));
-  if (options.json()) return print_json(response, options.out);
-  return write_result(report_text(response, options.query.order, options.query.group_by),
-                      options.out);
-}
-
-absl::Status run_diff(const Options& options) {
-  ASSIGN_OR_RETURN(const SelectionSpec base_spec, parse_selection(options.base, now_ns()));
-  ASSIGN_OR_RETURN(const SelectionSpec other_spec, parse_selection(options.other, now_ns()));
+absl::Status run_diff(const Options& options, const DiffOptions& own) {
+  ASSIGN_OR_RETURN(const SelectionSpec base_spec, parse_selection(own.base, now_ns()));
+  ASSIGN_OR_RETURN(const SelectionSpec other_spec, parse_selection(own.other, now_ns()));
   ASSIGN_OR_RETURN(const pb::Filter filter, filter_of(options));
   ASSIGN_OR_RETURN(Question base, question_of(base_spec, filter, options.endpoint));
   pb::DiffSitesRequest request;
@@ -168,7 +196,7 @@ absl::Status run_diff(const Options& options) {
   request.set_group_by(options.query.group_by);
   request.set_order(options.query.order);
   request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
-  request.set_per_second(options.per_second);
+  request.set_per_second(own.per_second);
   request.set_with_callstacks(options.json());
   pb::DiffSitesResponse response;
   if (base_spec.target.file == other_spec.target.file) {
@@ -185,11 +213,17 @@ absl::Status run_diff(const Options& options) {
   return write_result(diff_text(response, request, stdout_style()), options.out);
 }
 
-absl::Status run_callers(const Options& options) {
+// ---------------------------------------------------------------- callers, history
+
+struct CallersOptions {
+  std::string function;
+};
+
+absl::Status run_callers(const Options& options, const CallersOptions& own) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::ListCallersRequest request;
   *request.mutable_selection() = question.selection;
-  request.set_function(options.function);
+  request.set_function(own.function);
   request.set_order(options.query.order);
   request.set_limit(limit_of(options, options.json() ? 0 : kTableLimit));
   ASSIGN_OR_RETURN(const pb::ListCallersResponse response, question.source->list_callers(request));
@@ -197,20 +231,35 @@ absl::Status run_callers(const Options& options) {
   return write_result(callers_text(response, request, stdout_style()), options.out);
 }
 
-absl::Status run_history(const Options& options) {
+struct HistoryOptions {
+  std::uint32_t points = 40;
+};
+
+absl::Status run_history(const Options& options, const HistoryOptions& own) {
   ASSIGN_OR_RETURN(Question question, question_of(options));
   pb::GetHistoryRequest request;
   *request.mutable_selection() = question.selection;
   request.set_group_by(options.query.group_by);
   request.set_measure(options.query.order);
   request.set_limit(limit_of(options, kReportLimit));
-  request.set_points(options.points);
+  request.set_points(own.points);
   ASSIGN_OR_RETURN(const pb::GetHistoryResponse response, question.source->get_history(request));
   if (options.json()) return print_json(response, options.out);
   return write_result(history_text(response, request, stdout_style()), options.out);
 }
 
-absl::Status run_top_command(const Options& options) {
+// ---------------------------------------------------------------- top
+
+// Returns 0 for the time since the attach.
+absl::StatusOr<double> window_seconds(const std::string& text) {
+  if (text == "all") return 0.0;
+  ASSIGN_OR_RETURN(const double seconds, parse_duration(text));
+  if (seconds >= 1) return seconds;
+  return absl::InvalidArgumentError(
+      absl::StrCat("bad window \"", text, "\": give 1s or more, or all"));
+}
+
+absl::Status run_top(const Options& options, const TopOptions& own) {
   ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
   if (!spec.target.file.empty()) {
     return absl::InvalidArgumentError("a file does not change; use: memprofctl report FILE");
@@ -220,7 +269,7 @@ absl::Status run_top_command(const Options& options) {
         "top starts at the present, and its keys go back in time; or use: memprofctl sites "
         "--range");
   }
-  TopOptions top = options.top;
+  TopOptions top = own;
   top.view_state.pid = spec.target.pid;
   top.view_state.order = options.query.order;
   top.view_state.group_by = options.query.group_by;
@@ -232,6 +281,98 @@ absl::Status run_top_command(const Options& options) {
   top.view_state.pid = asked.pid;
   top.view_state.limit = limit_of(options, options.json() ? 0 : kTableLimit);
   return run_plain_top(*asked.source, top, options.json());
+}
+
+}  // namespace
+
+void add_sites(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  SitesOptions& own =
+      line.set_up(app, "List allocation sites (the first 20; all with -o json)", &run_sites);
+  add_question(app, options, true);
+  add_grouping(app, options.query);
+  add_format(app, options.format, {kTable, kJson});
+  app.add_flag("--callstacks", own.callstacks, "Show the callstack of each site");
+}
+
+void add_report(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  ReportOptions& own = line.set_up(
+      app, "Print a report of a target or trace file, or export a profile", &run_report);
+  add_question(app, options, true);
+  add_grouping(app, options.query);
+  add_format(app, options.format, report_formats());
+  app.add_flag("--leaks", own.leaks, "Show sites whose live bytes grow");
+  app.add_option_function<std::string>(
+         "--recursion",
+         [&own](const std::string& word) {
+           own.recursion = word == "folded" ? pb::RECURSION_FOLDED : pb::RECURSION_FULL;
+         },
+         "Show recursion folded (default for html) or full (default for collapsed)")
+      ->check(CLI::IsMember({"folded", "full"}))
+      ->type_name("FORM");
+}
+
+void add_diff(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  DiffOptions& own = line.set_up(app, "Compare two targets, time ranges or trace files", &run_diff);
+  app.add_option("base", own.base, "Baseline: PID, FILE, @FROM..TO or PID@FROM..TO")
+      ->type_name("BASE")
+      ->required();
+  app.add_option("other", own.other, "Later one, in the same form")->type_name("OTHER")->required();
+  app.add_flag("--per-second", own.per_second,
+               "Show differences per second, for ranges of unequal length");
+  add_out(app, options.out);
+  add_filter(app, options.query, true);
+  add_order(app, options.query);
+  add_grouping(app, options.query);
+  add_format(app, options.format, {kTable, kJson});
+}
+
+void add_callers(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  CallersOptions& own = line.set_up(app, "Show callers and callees of a function", &run_callers);
+  app.add_option("function", own.function, "Pattern for the name of the function")
+      ->type_name("REGEX")
+      ->required();
+  add_question(app, options, true);
+  add_format(app, options.format, {kTable, kJson});
+}
+
+void add_history(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  HistoryOptions& own = line.set_up(app, "Show counts over time", &run_history);
+  add_question(app, options, false);
+  add_grouping(app, options.query);
+  add_format(app, options.format, {kTable, kJson});
+  app.add_option("--points", own.points, "Show at most N points")->capture_default_str();
+}
+
+void add_top(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  TopOptions& own =
+      line.set_up(app, "Watch allocation sites live, and go back in time (h: keys)", &run_top);
+  add_target(app, options.query);
+  add_filter(app, options.query, false);
+  add_order(app, options.query);
+  add_grouping(app, options.query);
+  add_format(app, options.format, {kTable, kJson});
+  app.add_option("-d,--interval", own.interval_seconds, "Seconds between frames")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  app.add_option("-w,--window", own.window,
+                 "Compute rates and lifetimes over the last DURATION, or since the attach (all)")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_flag("--plain", own.plain,
+               "Print plain text frames; default when stdout is not a terminal");
+  CLI::Option* iterations =
+      app.add_option("--iterations", own.iterations, "Stop after N frames (0: never)")
+          ->capture_default_str();
+  app.add_flag_callback(
+         "--once", [&own] { own.iterations = 1; }, "Print one frame and exit")
+      ->excludes(iterations);
+  app.footer("Keys on the screen:\n  " + absl::StrJoin(top_help(), "\n  "));
 }
 
 }  // namespace memprofd::ctl

@@ -4,18 +4,22 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/heap_taking.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_heaps.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/ctl/snapshot/snapshot_options.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -23,6 +27,12 @@
 
 namespace memprofd::ctl {
 namespace {
+
+struct TakeOptions {
+  bool keep = false;  // by memprofd
+  pb::HeapContents contents = pb::HEAP_CONTENTS_UNSPECIFIED;
+  std::string max_pause;  // "50ms"; empty: the daemon's default
+};
 
 // "snapshot-4242-20251231T235959.heap": pid, UTC.
 std::string default_name(int pid) {
@@ -97,22 +107,55 @@ absl::Status have_kept(Client& client, const pb::TakeHeapRequest& asked, const O
   return options.json() ? print_json(kept) : print(kept_heap_text(kept.heap()));
 }
 
-}  // namespace
-
 absl::Status run_snapshot_list(const Options& options) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const pb::ListHeapsResponse heaps, client.list_heaps(options.pid));
   return options.json() ? print_json(heaps) : print(kept_heaps_text(heaps));
 }
 
-absl::Status run_snapshot_take(const Options& options) {
+absl::Status run_snapshot_take(const Options& options, const TakeOptions& own) {
   Interrupt interrupt;
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
+  ASSIGN_OR_RETURN(pb::TakeHeapRequest request,
+                   snapshot_request(options.pid, own.max_pause, client));
+  request.set_contents(own.contents);
   interrupt.on_signal([&client] { client.interrupt(); });
-  if (options.keep_heap) return have_kept(client, request, options);
+  if (own.keep) return have_kept(client, request, options);
   return options.out == "-" ? take_to_stdout(client, request, options)
                             : take_to_file(client, request, options);
+}
+
+}  // namespace
+
+void add_snapshot_take(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  TakeOptions& own = line.set_up(app, "Take a snapshot and write it to a file", &run_snapshot_take);
+  add_snapshot_pid(app, options.pid, "pid,--pid");
+  CLI::Option* out =
+      app.add_option("--out", options.out,
+                     "Write to this file, or - for stdout (default: snapshot-PID-TIME.heap)")
+          ->type_name("FILE");
+  CLI::Option* keep =
+      app.add_flag("--keep", own.keep, "Store it in memprofd's --snapshot.directory instead")
+          ->excludes(out);
+  CLI::Option* contents =
+      app.add_flag_callback(
+             "--contents", [&own] { own.contents = pb::HEAP_CONTENTS_ALL; },
+             "Include the contents of strings and float arrays, which may be secret")
+          ->excludes(keep);
+  app.add_flag_callback(
+         "--fingerprints", [&own] { own.contents = pb::HEAP_CONTENTS_FINGERPRINTS; },
+         "Include fingerprints that show which strings are equal, not their contents")
+      ->excludes(keep)
+      ->excludes(contents);
+  add_max_pause(app, own.max_pause);
+  add_format(app, options.format, {kTable, kJson});
+}
+
+void add_snapshot_list(const CommandLine& line, CLI::App& app) {
+  line.set_up(app, "List the snapshots that memprofd stores", &run_snapshot_list);
+  app.add_option("--pid", line.options().pid, "List only snapshots of this process");
+  add_format(app, line.options().format, {kTable, kJson});
 }
 
 }  // namespace memprofd::ctl

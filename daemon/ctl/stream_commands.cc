@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands about traces and events.
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/interrupt.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/progress.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/event_lines.h"
 #include "daemon/ctl/render/text.h"
@@ -39,23 +45,45 @@ absl::StatusOr<int> running_target(const Options& options) {
   return asked.pid;
 }
 
-absl::StatusOr<pb::TraceOptions> trace_options(const Options& options) {
+// The options of a trace, whoever writes its file.
+struct TraceChoice {
+  std::string duration;
+  std::string max_bytes;
+  int version = 0;  // 0: memprofd chooses
+  pb::BlockHeap heap = pb::BLOCK_HEAP_UNSPECIFIED;
+};
+
+void add_trace_choice(CLI::App& app, Options& options, TraceChoice& choice) {
+  add_target(app, options.query);
+  app.add_option("--duration", choice.duration, "Stop after this time")->type_name("DURATION");
+  app.add_option("--max-size", choice.max_bytes, "Stop when the file reaches this size")
+      ->type_name("SIZE");
+  app.add_option("--format-version", choice.version,
+                 "Version of the trace format: 2 (default with one domain) or 3 (with several)")
+      ->check(CLI::IsMember({2, 3}));
+  app.add_option_function<std::string>(
+         "--heap", [&choice](const std::string&) { choice.heap = pb::BLOCK_HEAP_C; },
+         "Record only the native heap (c), which has a sampling rate of its own; the trace marks "
+         "its blocks as external")
+      ->check(CLI::IsMember({"c"}));
+}
+
+absl::StatusOr<pb::TraceOptions> trace_options(const Options& options, const TraceChoice& choice) {
   pb::TraceOptions trace;
   ASSIGN_OR_RETURN(const int pid, running_target(options));
   trace.set_pid(pid);
-  trace.set_version(options.trace_version);
-  trace.set_max_files(options.max_files);
-  trace.set_heap(options.trace_heap);
-  if (!options.duration.empty()) {
-    ASSIGN_OR_RETURN(const double seconds, parse_duration(options.duration));
+  trace.set_version(choice.version);
+  trace.set_heap(choice.heap);
+  if (!choice.duration.empty()) {
+    ASSIGN_OR_RETURN(const double seconds, parse_duration(choice.duration));
     if (seconds == 0) {
       return absl::InvalidArgumentError(
           "--duration 0 would never end: give a time above 0, or leave it out");
     }
     trace.set_max_seconds(seconds);
   }
-  if (!options.max_bytes.empty()) {
-    ASSIGN_OR_RETURN(const std::uint64_t bytes, parse_size(options.max_bytes));
+  if (!choice.max_bytes.empty()) {
+    ASSIGN_OR_RETURN(const std::uint64_t bytes, parse_size(choice.max_bytes));
     trace.set_max_bytes(bytes);
   }
   return trace;
@@ -101,7 +129,12 @@ absl::Status print_trace(const Options& options, const pb::TraceInfo& trace) {
   return options.json() ? print_json(trace) : print(trace_line(trace));
 }
 
-}  // namespace
+// ---------------------------------------------------------------- record, dump
+
+struct RecordOptions {
+  TraceChoice trace;
+  std::string file;
+};
 
 // Writes the history from begin on, and reports the result to the user; does nothing if no values
 // were published.
@@ -126,12 +159,12 @@ absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t 
                       " published numbers\n");
 }
 
-absl::Status run_record(const Options& options) {
+absl::Status run_record(const Options& options, const RecordOptions& own) {
   Interrupt interrupt;
   pb::RecordRequest request;
-  ASSIGN_OR_RETURN(*request.mutable_options(), trace_options(options));
-  const File file(std::fopen(options.trace_file.c_str(), "wb"));
-  if (file == nullptr) return cannot_write(options.trace_file);
+  ASSIGN_OR_RETURN(*request.mutable_options(), trace_options(options, own.trace));
+  const File file(std::fopen(own.file.c_str(), "wb"));
+  if (file == nullptr) return cannot_write(own.file);
   Client client(options.endpoint);
   std::atomic<std::uint64_t> recording = 0;
   // If a stream is cancelled, events that memprofd has not sent yet are lost.
@@ -144,12 +177,12 @@ absl::Status run_record(const Options& options) {
   pb::RecordResponse last;
   {
     const Progress progress(absl::StrCat("recording pid ", request.options().pid(), " to ",
-                                         options.trace_file, "; Ctrl-C ends it"));
+                                         own.file, "; Ctrl-C ends it"));
     RETURN_IF_ERROR(client.record(request, [&](const pb::RecordResponse& response) {
       const std::string& data = response.data();
       if (std::fwrite(data.data(), 1, data.size(), file.get()) != data.size() ||
           std::fflush(file.get()) != 0) {
-        return cannot_write(options.trace_file);
+        return cannot_write(own.file);
       }
       last = response;
       recording = response.recording();
@@ -158,59 +191,53 @@ absl::Status run_record(const Options& options) {
   }
   Client asker(options.endpoint);  // a separate client, because the other one may have been
                                    // interrupted
-  ASSIGN_OR_RETURN(const std::string values, record_values(asker, request.options().pid(),
-                                                           begin_unix_ns, options.trace_file));
+  ASSIGN_OR_RETURN(const std::string values,
+                   record_values(asker, request.options().pid(), begin_unix_ns, own.file));
   if (options.json()) return print_json(last.stats());
   return print(
-      absl::StrCat(options.trace_file, ": ", stats_text(last.stats()),
+      absl::StrCat(own.file, ": ", stats_text(last.stats()),
                    last.ended().empty() ? "; truncated: the last events are missing" : "; ",
                    last.ended(), "\n", values));
 }
 
-absl::Status run_dump(const Options& options) {
+struct DumpOptions {
+  std::string file;
+};
+
+absl::Status run_dump(const Options& /*options*/, const DumpOptions& own) {
   bool written = true;
   const auto put = [&](std::string_view line) {
     written = written && std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
               std::fputc('\n', stdout) != EOF;
   };
-  ASSIGN_OR_RETURN(const ctf::ReadSummary summary, ctf::dump_trace_file(options.trace_file, put));
+  ASSIGN_OR_RETURN(const ctf::ReadSummary summary, ctf::dump_trace_file(own.file, put));
   if (std::fflush(stdout) != 0 || !written) return cannot_write("to stdout");
   if (const std::string losses = summary.losses(); !losses.empty()) {
-    std::fprintf(stderr, "memprofctl: %s: %s\n", options.trace_file.c_str(), losses.c_str());
+    std::fprintf(stderr, "memprofctl: %s: %s\n", own.file.c_str(), losses.c_str());
   }
   return absl::OkStatus();
 }
 
-absl::Status run_events(const Options& options) {
-  Interrupt interrupt;
-  pb::StreamEventsRequest request;
-  ASSIGN_OR_RETURN(const int pid, running_target(options));
-  request.set_pid(pid);
-  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query, options.frames()));
-  request.set_full_callstacks(options.full_callstacks);
-  Client client(options.endpoint);
-  interrupt.on_signal([&client] { client.interrupt(); });
-  EventLines lines(options.json());
-  std::uint64_t left = options.event_limit;
-  return client.stream_events(request, [&](const pb::StreamEventsResponse& response) {
-    std::uint64_t shown = response.events_size();
-    if (options.event_limit > 0) shown = std::min(shown, left);
-    absl::Status status = print(lines.lines(response, shown));
-    left -= shown;
-    if (options.event_limit > 0 && left == 0) client.interrupt();
-    return status;
-  });
-}
+// ---------------------------------------------------------------- trace start, stop, list
 
-absl::Status run_trace_start(const Options& options) {
-  ASSIGN_OR_RETURN(const pb::TraceOptions trace, trace_options(options));
+struct TraceStartOptions {
+  TraceChoice trace;
+  std::uint32_t max_files = 0;
+};
+
+absl::Status run_trace_start(const Options& options, const TraceStartOptions& own) {
+  ASSIGN_OR_RETURN(pb::TraceOptions trace, trace_options(options, own.trace));
+  trace.set_max_files(own.max_files);
   ASSIGN_OR_RETURN(const pb::TraceInfo started, Client(options.endpoint).start_trace(trace));
   return print_trace(options, started);
 }
 
-absl::Status run_trace_stop(const Options& options) {
-  ASSIGN_OR_RETURN(const pb::TraceInfo ended,
-                   Client(options.endpoint).stop_trace(options.trace_id));
+struct TraceStopOptions {
+  std::uint64_t id = 0;
+};
+
+absl::Status run_trace_stop(const Options& options, const TraceStopOptions& own) {
+  ASSIGN_OR_RETURN(const pb::TraceInfo ended, Client(options.endpoint).stop_trace(own.id));
   return print_trace(options, ended);
 }
 
@@ -220,6 +247,102 @@ absl::Status run_trace_list(const Options& options) {
   std::string out;
   for (const pb::TraceInfo& trace : traces.traces()) out += trace_line(trace);
   return print(out.empty() ? "no traces\n" : out);
+}
+
+// ---------------------------------------------------------------- events
+
+struct EventsOptions {
+  bool full_callstacks = false;
+  std::uint64_t limit = 0;  // 0: none
+};
+
+absl::Status run_events(const Options& options, const EventsOptions& own) {
+  Interrupt interrupt;
+  pb::StreamEventsRequest request;
+  ASSIGN_OR_RETURN(const int pid, running_target(options));
+  request.set_pid(pid);
+  ASSIGN_OR_RETURN(*request.mutable_filter(), filter_of(options.query, options.frames()));
+  request.set_full_callstacks(own.full_callstacks);
+  Client client(options.endpoint);
+  interrupt.on_signal([&client] { client.interrupt(); });
+  EventLines lines(options.json());
+  std::uint64_t left = own.limit;
+  return client.stream_events(request, [&](const pb::StreamEventsResponse& response) {
+    std::uint64_t shown = response.events_size();
+    if (own.limit > 0) shown = std::min(shown, left);
+    absl::Status status = print(lines.lines(response, shown));
+    left -= shown;
+    if (own.limit > 0 && left == 0) client.interrupt();
+    return status;
+  });
+}
+
+void add_trace_start(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  TraceStartOptions& own =
+      line.set_up(app, "Have memprofd write a trace to its own disk", &run_trace_start);
+  add_trace_choice(app, options, own.trace);
+  app.add_option(
+      "--max-files", own.max_files,
+      "Keep the N newest files; a file that reaches --max-size is followed by a new one");
+  add_format(app, options.format, {kTable, kJson});
+}
+
+void add_trace_stop(const CommandLine& line, CLI::App& app) {
+  TraceStopOptions& own = line.set_up(app, "Stop a trace", &run_trace_stop);
+  app.add_option("id", own.id, "ID of the trace, as `memprofctl trace list` prints it")->required();
+  add_format(app, line.options().format, {kTable, kJson});
+}
+
+void add_trace_list(const CommandLine& line, CLI::App& app) {
+  line.set_up(app, "List traces", &run_trace_list);
+  add_format(app, line.options().format, {kTable, kJson});
+}
+
+// Refuses -o, which selects a format in all other commands.
+void refuse_output(CLI::App& app) {
+  // CLI11 omits the name of a hidden option from the message of a check, so check here.
+  app.add_option_function<std::string>("-o,--output",
+                                       [](const std::string& file) {
+                                         throw CLI::ValidationError(
+                                             "-o,--output",
+                                             "selects a format; name the file with --out " + file);
+                                       })
+      ->group("");
+}
+
+}  // namespace
+
+void add_events(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  EventsOptions& own = line.set_up(app, "Print sampled events as they happen", &run_events);
+  add_target(app, options.query);
+  add_filter(app, options.query, true);
+  add_format(app, options.format, {kTable, kJson});
+  app.add_flag("--callstacks", own.full_callstacks, "Print complete callstacks");
+  app.add_option("-n,--limit", own.limit, "Stop after N events");
+}
+
+void add_record(const CommandLine& line, CLI::App& app) {
+  RecordOptions& own = line.set_up(app, "Record a trace in Memtrace's format", &run_record);
+  add_trace_choice(app, line.options(), own.trace);
+  add_out(app, own.file)->required();
+  refuse_output(app);
+}
+
+void add_dump(const CommandLine& line, CLI::App& app) {
+  DumpOptions& own = line.set_up(app, "Print every event of a trace file", &run_dump);
+  app.add_option("file", own.file, "Trace file to read")->type_name("FILE")->required();
+}
+
+void add_trace(const CommandLine& line, CLI::App& app) {
+  app.description("Record traces, to a local file or on memprofd's disk");
+  app.require_subcommand(1);
+  add_record(line, *app.add_subcommand("record"));
+  add_dump(line, *app.add_subcommand("dump"));
+  add_trace_start(line, *app.add_subcommand("start"));
+  add_trace_stop(line, *app.add_subcommand("stop"));
+  add_trace_list(line, *app.add_subcommand("list"));
 }
 
 }  // namespace memprofd::ctl

@@ -17,8 +17,9 @@
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_graph.h"
 #include "daemon/ctl/render/render_values.h"
+#include "daemon/ctl/snapshot/snapshot_options.h"
 #include "daemon/ctl/snapshot/values_snapshot.h"
-#include "daemon/ctl/snapshot_command_line.h"
+#include "daemon/ctl/watch.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -38,7 +39,8 @@ struct ValuesOptions {
   std::string graph_of;  // name of the value to draw; empty: no graph
   bool by_domain = false;
   bool from_snapshot = false;
-  std::string duration;  // between two reads; empty: one read
+  std::string duration;   // between two reads; empty: one read
+  std::string max_pause;  // of the snapshot
 };
 
 absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const std::string& name,
@@ -53,9 +55,10 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const
 
 // Measures the values that were too large to read, in a snapshot; takes none if there are no such
 // values.
-absl::Status add_snapshot(Client& client, const Options& options, pb::ListValuesResponse& values) {
+absl::Status measure_too_large(Client& client, int pid, const std::string& max_pause,
+                               pb::ListValuesResponse& values) {
   if (!has_too_large(values)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(options, client));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(pid, max_pause, client));
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
                     return file.write(bytes);
@@ -108,7 +111,7 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
                                             "'; `", options.endpoint.command("values"),
                                             "` lists them"));
   }
-  if (own.from_snapshot) RETURN_IF_ERROR(add_snapshot(client, options, values));
+  if (own.from_snapshot) RETURN_IF_ERROR(measure_too_large(client, pid, own.max_pause, values));
   if (!own.graph_of.empty() && !options.json()) {
     ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of, options.endpoint));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
@@ -148,8 +151,13 @@ void add_values(const CommandLine& line, CLI::App& app) {
                  "Read twice, DURATION apart, and show first what has grown, with its growth")
       ->type_name("DURATION")
       ->excludes(watch);
-  add_max_pause(app, options);
+  add_max_pause(app, own.max_pause);
   add_format(app, options.format, {kTable, kJson, kDot});
+  add_watch(line, *app.add_subcommand("watch"));
+  add_value_history(line, *app.add_subcommand("history"));
+  add_adjust(line, *app.add_subcommand("set"));
+  add_ask(line, *app.add_subcommand("call"));
+  add_resume(line, *app.add_subcommand("resume"));
 }
 
 }  // namespace memprofd::ctl

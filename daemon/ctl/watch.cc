@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // memprofctl values watch: prints chosen values of a program as they change, until it pauses;
 // memprofctl values resume.
+#include "daemon/ctl/watch.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -160,9 +162,7 @@ class Watch {
   std::uint64_t answers_ = 0;
 };
 
-struct ResumeOptions {};
-
-absl::Status run_resume(const Options& options, const ResumeOptions& /*resume*/) {
+absl::Status run_resume(const Options& options) {
   Client client(options.endpoint);
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   ASSIGN_OR_RETURN(const std::uint32_t waiting, client.resume(pid));

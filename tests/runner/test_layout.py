@@ -54,10 +54,12 @@ run
 ctl/render ctl/top ctl/snapshot ctl
 """
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
-          "daemon/ctl/query_options.cc", "daemon/ctl/snapshot_command_line.cc",
-          # commands with options of their own
-          "daemon/ctl/adjust.cc", "daemon/ctl/ask.cc", "daemon/ctl/trace_calls.cc", "daemon/ctl/value_history.cc",
-          "daemon/ctl/values.cc", "daemon/ctl/watch.cc"}
+          "daemon/ctl/query_options.cc", "daemon/ctl/snapshot/snapshot_options.cc",
+          # commands
+          "daemon/ctl/adjust.cc", "daemon/ctl/ask.cc", "daemon/ctl/commands.cc", "daemon/ctl/leaks.cc",
+          "daemon/ctl/live_why.cc", "daemon/ctl/question_commands.cc", "daemon/ctl/snapshot/query_command.cc",
+          "daemon/ctl/snapshot/snapshot_commands.cc", "daemon/ctl/snapshot_take.cc", "daemon/ctl/stream_commands.cc",
+          "daemon/ctl/trace_calls.cc", "daemon/ctl/value_history.cc", "daemon/ctl/values.cc", "daemon/ctl/watch.cc"}
 # Mutexes that guard no data: only one thread at a time does something.
 TURNS = {"web_config.h hashing_", "published_request.cc mutex"}
 # Whose form the licence's line has: a program of the kernel is under its licence too.

@@ -2,14 +2,17 @@
 // memprofctl snapshot query: SQL over the file of a heap snapshot.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "daemon/ctl/commands.h"
+#include "daemon/ctl/command_line.h"
 #include "daemon/ctl/output.h"
+#include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/text_table.h"
+#include "daemon/ctl/snapshot/snapshot_options.h"
 #include "daemon/ctl/snapshot/whole_image.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/sql/heap_query.h"
@@ -24,6 +27,13 @@ using Json = nlohmann::ordered_json;
 
 // A table is held in memory to align it; JSON is streamed and has all rows.
 constexpr std::size_t kMostTableRows = 1'000'000;
+
+struct SqlOptions {
+  std::string file;
+  std::vector<std::string> cmt;  // more places with types of the source
+  std::string sql;
+  std::size_t rows = 100;  // of a table; 0: all
+};
 
 struct CellText {
   std::string operator()(std::monostate) const { return "-"; }
@@ -81,9 +91,8 @@ class TableRows {
   std::vector<std::vector<std::string>> rows_;
 };
 
-absl::Status print_table(HeapQuery& query, const Options& options) {
-  const std::size_t most =
-      std::min(options.sql_rows == 0 ? kMostTableRows : options.sql_rows, kMostTableRows);
+absl::Status print_table(HeapQuery& query, const Options& options, std::size_t limit) {
+  const std::size_t most = std::min(limit == 0 ? kMostTableRows : limit, kMostTableRows);
   TableRows rows(query.columns());
   bool has_more = false;
   RETURN_IF_ERROR(query.run([&](Row row) {
@@ -118,25 +127,40 @@ HeapImage no_blocks() {
 }
 
 // Reads only the parts of the file that the query needs.
-absl::StatusOr<HeapImage> read_image(const Options& options) {
+absl::StatusOr<HeapImage> read_image(const SqlOptions& own) {
   HeapTables no_heap(no_blocks());
-  ASSIGN_OR_RETURN(const HeapQuery query, HeapQuery::prepare(no_heap, options.sql));
-  if (query.needs() == HeapQuery::Needs::kBlocks || !options.heap_cmt.empty()) {
-    return read_whole_image(options.heap_file, options.heap_cmt);
+  ASSIGN_OR_RETURN(const HeapQuery query, HeapQuery::prepare(no_heap, own.sql));
+  if (query.needs() == HeapQuery::Needs::kBlocks || !own.cmt.empty()) {
+    return read_whole_image(own.file, own.cmt);
   }
-  if (query.needs() == HeapQuery::Needs::kTables) return read_whole_tables(options.heap_file);
+  if (query.needs() == HeapQuery::Needs::kTables) return read_whole_tables(own.file);
   HeapImage image = no_blocks();
-  ASSIGN_OR_RETURN(image.info, read_heap_info(options.heap_file));
+  ASSIGN_OR_RETURN(image.info, read_heap_info(own.file));
   return image;
+}
+
+absl::Status run_snapshot_query(const Options& options, const SqlOptions& own) {
+  ASSIGN_OR_RETURN(HeapImage image, read_image(own));
+  HeapTables tables(std::move(image));
+  ASSIGN_OR_RETURN(HeapQuery query, HeapQuery::prepare(tables, own.sql));
+  return options.json() ? print_rows_as_json(query, options)
+                        : print_table(query, options, own.rows);
 }
 
 }  // namespace
 
-absl::Status run_snapshot_query(const Options& options) {
-  ASSIGN_OR_RETURN(HeapImage image, read_image(options));
-  HeapTables tables(std::move(image));
-  ASSIGN_OR_RETURN(HeapQuery query, HeapQuery::prepare(tables, options.sql));
-  return options.json() ? print_rows_as_json(query, options) : print_table(query, options);
+void add_snapshot_query(const CommandLine& line, CLI::App& app) {
+  Options& options = line.options();
+  SqlOptions& own =
+      line.set_up(app, "Run an SQL query over blocks, edges, roots and sites", &run_snapshot_query);
+  add_heap_file(app, own.file, own.cmt);
+  app.add_option("sql", own.sql, "Query; docs/heap_sql.md lists the tables")
+      ->type_name("SELECT")
+      ->required();
+  app.add_option("-n,--limit", own.rows, "Show at most N rows of a table (0: all)")
+      ->capture_default_str();
+  add_out(app, options.out);
+  add_format(app, options.format, {kTable, kJson});
 }
 
 }  // namespace memprofd::ctl

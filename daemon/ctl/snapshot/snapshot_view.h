@@ -12,9 +12,11 @@
 
 namespace memprofd::ctl {
 
+inline constexpr std::size_t kShownRows = 10;  // unless --limit is given
+
 struct HeapDumpView {
-  std::size_t limit = 10;   // rows of a table, or below one row; 0: all
-  double min_share = 0.01;  // of rows of trees; all are shown when limit is 0
+  std::size_t limit = kShownRows;  // rows of a table, or below one row; 0: all
+  double min_share = 0.01;         // of rows of trees; all are shown when limit is 0
   Style style;
 
   TreeLimits tree() const { return {.limit = limit, .min_share = min_share}; }

@@ -8,8 +8,9 @@
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
-HeapDumpView snapshot_view(const Options& options) {
-  return {.limit = options.heap_limit, .style = options.out.empty() ? stdout_style() : Style{}};
+
+HeapDumpView snapshot_view(const Options& options, std::size_t limit) {
+  return {.limit = limit, .style = options.out.empty() ? stdout_style() : Style{}};
 }
 
 SiteFrame site_frame(const Options& options) {
@@ -18,22 +19,22 @@ SiteFrame site_frame(const Options& options) {
   return frames == pb::FRAMES_APPLICATION ? SiteFrame::kApplication : SiteFrame::kInnermost;
 }
 
-absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
-                        const std::string& list_sites) {
+absl::Status answer_why(const HeapImage& image, const WhyQuestion& question, const Options& options,
+                        std::size_t limit) {
   if (image.sampled.empty()) {
     return absl::FailedPreconditionError(
-        source +
+        question.source +
         " has no sampled block: blocks from before the attach have no site, and no later " +
         "one was alive; take another snapshot later");
   }
-  ASSIGN_OR_RETURN(const std::vector<bool> wanted, sites_matching(image, options.heap_site));
+  ASSIGN_OR_RETURN(const std::vector<bool> wanted, sites_matching(image, question.site));
   const Why why(image, wanted);
   if (why.sites().empty()) {
-    return absl::NotFoundError("no sampled block's callstack matches \"" + options.heap_site +
-                               "\"; " + list_sites + " lists sites");
+    return absl::NotFoundError("no sampled block's callstack matches \"" + question.site + "\"; " +
+                               question.list_sites + " lists sites");
   }
-  return write_answer(why_answer(image.info, why, snapshot_view(options).tree()), &why_text,
-                      options);
+  return write_answer(why_answer(image.info, why, snapshot_view(options, limit).tree()), &why_text,
+                      options, limit);
 }
 
 }  // namespace memprofd::ctl

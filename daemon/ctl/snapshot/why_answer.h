@@ -3,6 +3,7 @@
 // the same answer; only the source of the snapshot differs.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,22 +15,28 @@
 
 namespace memprofd::ctl {
 
-// Selects the part of an answer that the options request.
-HeapDumpView snapshot_view(const Options& options);
-// Writes the message as JSON, or as text.
+// The shown part of an answer with this --limit.
+HeapDumpView snapshot_view(const Options& options, std::size_t limit);
+// Writes the message as JSON, or as text with this --limit.
 template <typename Answer>
 absl::Status write_answer(const Answer& answer,
                           std::string (*text)(const Answer&, const HeapDumpView&),
-                          const Options& options) {
-  return write_result(options.json() ? numeric_json(answer) : text(answer, snapshot_view(options)),
-                      options.out);
+                          const Options& options, std::size_t limit) {
+  return write_result(
+      options.json() ? numeric_json(answer) : text(answer, snapshot_view(options, limit)),
+      options.out);
 }
 // The frames by which the options name sites.
 SiteFrame site_frame(const Options& options);
-// Writes what keeps the memory of sites alive that match the options' pattern. source: for
-// messages, the file or process of the image; list_sites: the command that lists existing sites.
-// kNotFound: no sampled block has such a site. kFailedPrecondition: there is no sampled block.
-absl::Status answer_why(const HeapImage& image, const Options& options, const std::string& source,
-                        const std::string& list_sites);
+
+struct WhyQuestion {
+  std::string site;        // a pattern
+  std::string source;      // for messages: the file or process of the image
+  std::string list_sites;  // the command that lists existing sites
+};
+// Writes what keeps the memory of matching sites alive. kNotFound: no sampled block has such a
+// site. kFailedPrecondition: there is no sampled block.
+absl::Status answer_why(const HeapImage& image, const WhyQuestion& question, const Options& options,
+                        std::size_t limit);
 
 }  // namespace memprofd::ctl

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "daemon/ctl/commands.h"
+#include "tests/kit/command.h"
 #include "tests/kit/heap_file.h"
 #include "tests/kit/temp_dir.h"
 
@@ -33,12 +34,9 @@ class QueryParts : public ::testing::Test {
     std::ofstream(dir_.path("a.heap"), std::ios::binary | std::ios::trunc) << bytes;
   }
   absl::Status ask(const std::string& sql) {
-    Options options;
-    options.heap_file = dir_.path("a.heap");
-    options.out = dir_.path("out");
-    options.sql = sql;
     const std::uint64_t before = bytes_read();
-    const absl::Status status = run_snapshot_query(options);
+    const absl::Status status =
+        run_command(&add_snapshot, {"query", dir_.path("a.heap"), sql, "--out", dir_.path("out")});
     read_ = bytes_read() - before;
     return status;
   }

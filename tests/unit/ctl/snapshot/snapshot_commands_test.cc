@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
-#include <string_view>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "daemon/ctl/commands.h"
-#include "daemon/ctl/snapshot_command_line.h"
+#include "tests/kit/command.h"
 #include "tests/kit/heap_file.h"
 #include "tests/kit/temp_dir.h"
 
@@ -16,15 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The command of a question that has no options of its own.
-Command question_named(std::string_view name) {
-  for (const FileQuestion& question : file_questions()) {
-    if (question.name == name) return question.run;
-  }
-  ADD_FAILURE() << "no question is named " << name;
-  return nullptr;
-}
 
 class SnapshotCommands : public ::testing::Test {
  protected:
@@ -38,13 +32,13 @@ class SnapshotCommands : public ::testing::Test {
     EXPECT_TRUE(bytes.ok()) << bytes.status();
     return *bytes;
   }
-  Options options(const std::string& bytes) const {
-    Options options;
-    options.heap_file = options.other_heap_file = dir_.path("a.heap");
-    options.out = dir_.path("out");
-    options.heap_site = "Cache";
-    std::ofstream(options.heap_file, std::ios::binary) << bytes;
-    return options;
+  // words: the question and its arguments; FILE stands for a file of these bytes.
+  absl::Status ask(const std::string& bytes, std::vector<std::string> words) const {
+    const std::string file = dir_.path("a.heap");
+    std::ofstream(file, std::ios::binary) << bytes;
+    std::replace(words.begin(), words.end(), std::string("FILE"), file);
+    words.insert(words.end(), {"--out", dir_.path("out")});
+    return run_command(&add_snapshot, std::move(words));
   }
   std::string shown() const {
     std::ifstream in(dir_.path("out"));
@@ -56,33 +50,34 @@ class SnapshotCommands : public ::testing::Test {
 
 TEST_F(SnapshotCommands, NothingIsToldOfRootsThatWereCutOff) {
   const std::string bytes = whole_file();
-  const Options cut = options(bytes.substr(0, bytes.size() - 1));
-  for (const Command question :
-       {Command{run_snapshot_retained}, Command{run_snapshot_why}, Command{run_snapshot_diff},
-        question_named("garbage"), question_named("waste"), question_named("largest")}) {
-    const absl::Status status = question(cut);
-    EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code());
+  const std::string cut = bytes.substr(0, bytes.size() - 1);
+  for (const std::vector<std::string>& question :
+       std::vector<std::vector<std::string>>{{"retained", "FILE"},
+                                             {"why", "FILE", "Cache"},
+                                             {"diff", "FILE", "FILE"},
+                                             {"garbage", "FILE"},
+                                             {"waste", "FILE"},
+                                             {"largest", "FILE"}}) {
+    const absl::Status status = ask(cut, question);
+    EXPECT_EQ(absl::StatusCode::kInvalidArgument, status.code()) << question[0];
     EXPECT_THAT(std::string(status.message()), HasSubstr("is truncated or damaged"));
   }
-  const Command show = question_named("show");
-  ASSERT_TRUE(show(cut).ok());
+  ASSERT_TRUE(ask(cut, {"show", "FILE"}).ok());
   EXPECT_THAT(shown(), HasSubstr("truncated or damaged"));
   EXPECT_THAT(shown(), Not(HasSubstr("floating garbage")));
-  ASSERT_TRUE(run_snapshot_retained(options(bytes)).ok());
+  ASSERT_TRUE(ask(bytes, {"retained", "FILE"}).ok());
   EXPECT_THAT(shown(), HasSubstr("globals"));
 }
 
 TEST_F(SnapshotCommands, APlaceWithoutTypesOfTheProgramIsRefused) {
-  Options asked = options(whole_file());
-  asked.heap_cmt = {dir_.path()};
-  const Command show = question_named("show");
-  EXPECT_THAT(std::string(show(asked).message()), HasSubstr("no .cmi or .cmt file in"));
-  asked.heap_cmt = {dir_.path("missing")};
-  EXPECT_TRUE(absl::IsNotFound(show(asked)));
+  const std::string bytes = whole_file();
+  EXPECT_THAT(std::string(ask(bytes, {"show", "FILE", "--cmt", dir_.path()}).message()),
+              HasSubstr("no .cmi or .cmt file in"));
+  EXPECT_TRUE(absl::IsNotFound(ask(bytes, {"show", "FILE", "--cmt", dir_.path("missing")})));
 }
 
 TEST_F(SnapshotCommands, ASnapshotWithoutSampledBlocksSaysWhy) {
-  const absl::Status status = run_snapshot_why(options(whole_file()));
+  const absl::Status status = ask(whole_file(), {"why", "FILE", "Cache"});
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("blocks from before the attach have no site"));
 }
