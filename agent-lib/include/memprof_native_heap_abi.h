@@ -49,13 +49,13 @@ enum memprof_c_heap_state {
 
 /* Whether system calls may be filtered. If a filter could end the program, slots are not
  * changed. */
-enum memprof_c_heap_hands {
+enum memprof_native_heap_filter {
 	MEMPROF_NATIVE_HEAP_NOT_FILTERED = 0,
 	MEMPROF_NATIVE_HEAP_FILTERED = 1, /* permanent; nothing is followed */
-	/* The program may be about to install a filter. The watcher replaces MAYBE by HARDLY, and
-	 * HARDLY by 0. */
+	/* The program may be about to install a filter. The watcher replaces MAYBE by UNLIKELY, and
+	 * UNLIKELY by 0. */
 	MEMPROF_NATIVE_HEAP_MAYBE_FILTERED = 2,
-	MEMPROF_NATIVE_HEAP_HARDLY_FILTERED = 3,
+	MEMPROF_NATIVE_HEAP_UNLIKELY_FILTERED = 3,
 };
 
 struct memprof_c_heap {
@@ -66,7 +66,7 @@ struct memprof_c_heap {
 	/* Written by the watcher. */
 	__u64 requested_interval; /* average bytes per sample; 0: do not follow */
 	__u32 requested_generation;
-	__u32 hands_off; /* enum memprof_c_heap_hands; also written by the agent */
+	__u32 syscall_filter; /* enum memprof_native_heap_filter; also written by the agent */
 	/* Address at which the runtime notes a call from OCaml code to C: in OCaml 4 that of
 	 * bottom_of_stack, which last_return_address follows; in OCaml 5 that of c_stack in a
 	 * domain state. 0: unknown. */

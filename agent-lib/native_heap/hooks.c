@@ -168,9 +168,9 @@ GIVES_BACK(delete_array_aligned_nothrow, MEMPROF_C_DELETE_ARRAY_ALIGNED_NOTHROW)
 static int hook_prctl(int what, long a, long b, long c, long d)
 {
 	if (what == PR_SET_SECCOMP)
-		memprof_c_heap.hands_off = MEMPROF_NATIVE_HEAP_FILTERED;
-	else if (what == PR_SET_NO_NEW_PRIVS && memprof_c_heap.hands_off == 0)
-		memprof_c_heap.hands_off = MEMPROF_NATIVE_HEAP_MAYBE_FILTERED;
+		memprof_c_heap.syscall_filter = MEMPROF_NATIVE_HEAP_FILTERED;
+	else if (what == PR_SET_NO_NEW_PRIVS && memprof_c_heap.syscall_filter == 0)
+		memprof_c_heap.syscall_filter = MEMPROF_NATIVE_HEAP_MAYBE_FILTERED;
 	return REAL(prctl_function, MEMPROF_C_PRCTL)(what, a, b, c, d);
 }
 

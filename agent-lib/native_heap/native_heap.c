@@ -131,11 +131,11 @@ void memprof_c_heap_check(int wanted)
 		return;
 	/* For forked children, which may not inspect files themselves. Not done at load time, when
 	 * no one waits for it. */
-	if (memprof_c_heap.hands_off == 0)
+	if (memprof_c_heap.syscall_filter == 0)
 		memprof_linker_look();
-	if (memprof_c_heap.hands_off == MEMPROF_NATIVE_HEAP_FILTERED)
+	if (memprof_c_heap.syscall_filter == MEMPROF_NATIVE_HEAP_FILTERED)
 		stop();
-	else if (memprof_c_heap.hands_off != 0)
+	else if (memprof_c_heap.syscall_filter != 0)
 		/* continues with the existing slots until the watcher has inspected the process */
 		;
 	else if (!wanted || interval == 0 || generation == 0)

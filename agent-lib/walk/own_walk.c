@@ -204,7 +204,7 @@ int memprof_is_same_frame(value slot, uint64_t frame)
 static struct {
 	value slot;
 	uint64_t frame;
-} agreed[MEMPROF_TELLERS][AGREED];
+} agreed[MEMPROF_REPORTERS][AGREED];
 
 int memprof_agrees(uint32_t index, value slot, uint64_t frame)
 {

@@ -31,7 +31,7 @@ void memprof_walk_failed(enum memprof_walk_state why);
 uint32_t memprof_slot_of_frame(const struct memprof_stack *stack, uint32_t frame);
 uint64_t memprof_innermost_frame(const struct memprof_frames *frames);
 /* Number of domains whose callstacks the agent reports. */
-#define MEMPROF_TELLERS 16u
+#define MEMPROF_REPORTERS 16u
 /* Like memprof_is_same_frame, but caches successes; index: of the domain. */
 int memprof_agrees(uint32_t index, value slot, uint64_t frame);
 /* True if OCaml code, not C code, allocated the block of this callstack. */

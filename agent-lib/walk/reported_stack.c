@@ -7,15 +7,15 @@
 #include "late_stacks.h"
 #include "sample_switch.h"
 
-static struct teller {
+static struct reporter {
 	/* The last reported callstack. */
 	uint64_t frames[MEMPROF_PACKED_MOST_FRAMES];
 	uint32_t depth;
 	const struct memprof_stack *stack; /* the stack and walk in which it was found; or null */
 	uint64_t walks;
-	uint64_t recorded[MEMPROF_PACKED_FRAMES];	 /* the runtime's frames of this one */
-} __attribute__((aligned(64))) tellers[MEMPROF_TELLERS]; /* each domain writes its own */
-static_assert(MEMPROF_TELLERS >= MEMPROF_SWITCHES, "each domain that is switched is told");
+	uint64_t recorded[MEMPROF_PACKED_FRAMES];	     /* the runtime's frames of this one */
+} __attribute__((aligned(64))) reporters[MEMPROF_REPORTERS]; /* each domain writes its own */
+static_assert(MEMPROF_REPORTERS >= MEMPROF_SWITCHES, "each domain that is switched reports");
 
 /* ------------------------------------------------------------------ finding */
 
@@ -27,11 +27,11 @@ static int is_late(value callstack)
 }
 
 /* Finds all frames that the runtime has recorded; returns 0 if one of them is not a frame. */
-static int have_recorded(struct teller *teller, value callstack, struct memprof_frames *found)
+static int have_recorded(struct reporter *reporter, value callstack, struct memprof_frames *found)
 {
 	uint64_t words = WORDS_OF(callstack);
 	uint32_t depth = words < MEMPROF_PACKED_FRAMES ? (uint32_t)words : MEMPROF_PACKED_FRAMES;
-	uint64_t *to = teller->recorded + depth;
+	uint64_t *to = reporter->recorded + depth;
 
 	for (uint32_t i = 0; i < depth; i++) {
 		if (UNLIKELY(!memprof_is_slot(FIELD(callstack, i))))
@@ -41,7 +41,7 @@ static int have_recorded(struct teller *teller, value callstack, struct memprof_
 	*found = (struct memprof_frames){
 		.depth = depth,
 		.cut = depth == MEMPROF_PACKED_FRAMES,
-		.list = teller->recorded,
+		.list = reporter->recorded,
 	};
 	return 1;
 }
@@ -52,7 +52,7 @@ static int find_in_domain(uint32_t index, value callstack, struct memprof_frames
 
 	memprof_switch_count(index, claim == MEMPROF_CLAIM_OWN ? found->depth : 0);
 	if (claim == MEMPROF_CLAIM_NONE)
-		return have_recorded(&tellers[index], callstack, found);
+		return have_recorded(&reporters[index], callstack, found);
 	return claim == MEMPROF_CLAIM_OWN;
 }
 
@@ -70,18 +70,18 @@ static int find(value callstack, uint32_t source, struct memprof_frames *found)
 }
 
 /* Reports only the innermost frame, from the runtime. */
-static void have_innermost(struct teller *teller, value slot, struct memprof_frames *found)
+static void have_innermost(struct reporter *reporter, value slot, struct memprof_frames *found)
 {
 	__atomic_fetch_add(&memprof_agent_control.callstacks_cut, 1, __ATOMIC_RELAXED);
-	teller->recorded[0] = memprof_address_of(slot);
-	*found = (struct memprof_frames){.depth = 1, .cut = 1, .list = teller->recorded};
+	reporter->recorded[0] = memprof_address_of(slot);
+	*found = (struct memprof_frames){.depth = 1, .cut = 1, .list = reporter->recorded};
 }
 
 /* ------------------------------------------------------------------ reporting */
 
 /* Number of outermost frames that are known to equal those of the last report without comparing
  * them. The innermost of either may be reported as its debuginfo. */
-static uint32_t known_shared(const struct teller *last, const struct memprof_frames *found)
+static uint32_t known_shared(const struct reporter *last, const struct memprof_frames *found)
 {
 	const struct memprof_stack *stack = found->stack;
 	uint32_t shared;
@@ -103,7 +103,7 @@ static uint64_t next_frame(const struct memprof_stack *stack, uint32_t *slot)
 
 /* Stores the frames as the last reported ones; returns the number of outermost ones that are
  * unchanged. */
-static uint32_t take(struct teller *last, const struct memprof_frames *found, uint64_t innermost)
+static uint32_t take(struct reporter *last, const struct memprof_frames *found, uint64_t innermost)
 {
 	uint32_t shared = known_shared(last, found);
 	uint32_t slot = found->stack ? memprof_slot_of_frame(found->stack, shared) : 0;
@@ -126,14 +126,14 @@ static uint32_t take(struct teller *last, const struct memprof_frames *found, ui
 
 void memprof_forget_reported(uint32_t index)
 {
-	if (index < MEMPROF_TELLERS)
-		tellers[index].depth = 0;
+	if (index < MEMPROF_REPORTERS)
+		reporters[index].depth = 0;
 }
 
 /* True if the runtime's record is consistent with the walk. */
 static int is_right(uint32_t index, value slot, const struct memprof_frames *found)
 {
-	if (found->list == tellers[index].recorded)
+	if (found->list == reporters[index].recorded)
 		return 1;
 	return found->depth != 0 && memprof_agrees(index, slot, memprof_innermost_frame(found));
 }
@@ -155,10 +155,10 @@ static int find_or_have(uint32_t index, value callstack, uint32_t source,
 	is_found = memprof_has_domains() ? find_in_domain(index, callstack, found)
 					 : find(callstack, source, found);
 	if (UNLIKELY(!is_found)) {
-		have_innermost(&tellers[index], slot, found);
+		have_innermost(&reporters[index], slot, found);
 	} else if (UNLIKELY(!is_right(index, slot, found))) {
 		memprof_walk_failed(MEMPROF_WALK_DIFFERED);
-		have_innermost(&tellers[index], slot, found);
+		have_innermost(&reporters[index], slot, found);
 	}
 	return 1;
 }
@@ -166,19 +166,19 @@ static int find_or_have(uint32_t index, value callstack, uint32_t source,
 void memprof_report_stack(uint32_t index, value callstack, uint32_t source,
 			  struct memprof_reported_stack *reported)
 {
-	struct teller *teller = &tellers[index];
+	struct reporter *reporter = &reporters[index];
 	struct memprof_frames found;
 	uint64_t innermost;
 
-	*reported = (struct memprof_reported_stack){.frames = teller->frames};
+	*reported = (struct memprof_reported_stack){.frames = reporter->frames};
 	if (UNLIKELY(!find_or_have(index, callstack, source, &found))) {
-		teller->depth = 0;
+		reporter->depth = 0;
 		return;
 	}
 	innermost = memprof_address_of(FIELD(callstack, 0));
 	if (memprof_is_debuginfo(FIELD(callstack, 0)))
 		innermost |= MEMPROF_REPORTED_DEBUGINFO;
-	reported->shared = take(teller, &found, innermost);
+	reported->shared = take(reporter, &found, innermost);
 	reported->depth = found.depth;
 	reported->cut = found.cut;
 }

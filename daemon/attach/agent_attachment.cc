@@ -593,7 +593,7 @@ bool AgentAttachment::stopped() const {
   if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
   if (!native_heap_) return true;
   const auto native_heap = native_heap_->status();
-  if (!native_heap.ok() || native_heap->hands_off != 0) return true;
+  if (!native_heap.ok() || native_heap->syscall_filter != 0) return true;
   return native_heap->slots == 0 && native_heap->state != MEMPROF_NATIVE_HEAP_FOLLOWING;
 }
 

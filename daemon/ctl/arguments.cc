@@ -11,8 +11,7 @@
 
 namespace memprofd::ctl {
 
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets,
-                               const Endpoint& endpoint) {
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets) {
   if (asked < 0) return absl::InvalidArgumentError(absl::StrCat("bad pid ", asked));
   if (asked > 0) return asked;
   std::vector<int> all, active;
@@ -23,12 +22,12 @@ absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets
   if (active.size() == 1) return active[0];
   if (all.size() == 1) return all[0];
   if (all.empty()) {
-    return absl::NotFoundError("no targets; attach with: " + endpoint.command("attach PID"));
+    return absl::NotFoundError("no targets; attach with `memprofctl attach PID`");
   }
   if (active.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("no target is active, and ", all.size(),
-                                                   " have ended; choose with --pid: `",
-                                                   endpoint.command("targets"), "` lists them"));
+                                                   " have ended; choose with --pid: `memprofctl "
+                                                   "targets` lists them"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("several targets (pids ", absl::StrJoin(active, ", "), "); choose with --pid"));

@@ -14,8 +14,7 @@ namespace pb = ::memprof::v1;
 
 // The pid to act on: the requested one, otherwise the only active target, otherwise the only
 // target.
-absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets,
-                               const Endpoint& endpoint = {});
+absl::StatusOr<int> choose_pid(int asked, const pb::ListTargetsResponse& targets);
 
 // Rate from either form; 0 when neither is given, an error when both are.
 absl::StatusOr<double> rate_of(const std::string& rate, const std::string& interval);

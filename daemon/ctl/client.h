@@ -53,7 +53,6 @@ class Client {
   explicit Client(Endpoint endpoint);
   ~Client();
 
-  const Endpoint& endpoint() const { return endpoint_; }
   absl::StatusOr<pb::ListTargetsResponse> list_targets(bool discovered = false);
   absl::StatusOr<pb::AttachResponse> attach(const pb::AttachRequest& request);
   absl::StatusOr<pb::Target> detach(int pid);

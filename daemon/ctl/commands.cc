@@ -186,7 +186,7 @@ absl::Status run_rss(const Options& options, const RssOptions& own) {
 absl::StatusOr<int> pid_to_use(Client& client, int asked) {
   if (asked != 0) return choose_pid(asked, {});
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, client.list_targets());
-  return choose_pid(asked, targets, client.endpoint());
+  return choose_pid(asked, targets);
 }
 
 void add_targets(const CommandLine& line, CLI::App& app) {

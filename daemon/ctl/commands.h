@@ -3,14 +3,11 @@
 // the exit code; the caller prints the error.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/ctl/client.h"
-#include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/report_format.h"
 
@@ -22,11 +19,8 @@ namespace memprofd::ctl {
 
 class CommandLine;
 
-// Handling of the program's children by run.
-inline constexpr char kSumChildren[] = "sum", kEachChild[] = "each", kNoChildren[] = "no";
-
-// Options that several commands share, and those of run and check. Other commands have a struct of
-// their own beside these (command_line.h).
+// Options that several commands share. A command has a struct of its own beside these
+// (command_line.h).
 struct Options {
   Endpoint endpoint;
   std::string format = kTable;  // or kJson; of reports one of report_formats()
@@ -35,17 +29,7 @@ struct Options {
   std::string rate;             // "1e-5"
   std::string interval;         // "512KiB": bytes per sample, instead of rate
   QueryOptions query;
-
-  // run
-  std::vector<std::string> program;  // with its arguments
-  std::vector<std::string> outs;     // output files; their extensions select the formats
-  std::string agent;                 // path; empty: the agent beside memprofctl
-  bool quiet = false;
-  bool live = false;                    // show live memory while it runs
-  std::string duration;                 // --for, of a process that runs already
-  std::string children = kSumChildren;  // or kEachChild, kNoChildren
-  std::optional<RuleOptions> rules;     // check
-  int* program_exit = nullptr;          // set to memprofctl's exit code when the program has run
+  int* program_exit = nullptr;  // set to memprofctl's exit code by a command that has run a program
 
   bool json() const { return format == kJson; }
   // The default frames of sites: application frames in tables, which are for people.
@@ -57,10 +41,11 @@ struct Options {
 // The pid to act on (choose_pid); asks for targets only if none is given.
 absl::StatusOr<int> pid_to_use(Client& client, int asked);
 
-// Starts a program and profiles it to its end, without memprofd.
-absl::Status run_run(const Options& options);
-
 // Each of the following functions makes app the command of its name.
+
+// Without memprofd.
+void add_run(const CommandLine& line, CLI::App& app);
+void add_check(const CommandLine& line, CLI::App& app);
 
 // Control.
 void add_targets(const CommandLine& line, CLI::App& app);

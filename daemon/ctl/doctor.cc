@@ -43,7 +43,8 @@ void add_kernel(pb::DiagnoseResponse& out) {
   } else {
     add(out, pb::FINDING_LEVEL_WARNING, "privileges",
         absl::StrCat("not here: ", absl::StrJoin(missing, ", ")),
-        "start memprofd as root; memprofctl needs access to its socket only");
+        "start memprofd as root (memprofctl needs access to its socket only), or profile without "
+        "root: memprofctl run");
   }
 }
 

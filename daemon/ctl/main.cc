@@ -56,8 +56,9 @@ struct Entry {
   const char* name;
   void (*add)(const CommandLine& line, CLI::App& app);
 };
-// In the order of --help-all, after run and check.
+// In the order of --help-all.
 constexpr Entry kCommands[] = {
+    {"run", &ctl::add_run},         {"check", &ctl::add_check},
     {"targets", &ctl::add_targets}, {"attach", &ctl::add_attach},
     {"detach", &ctl::add_detach},   {"rate", &ctl::add_rate},
     {"doctor", &ctl::add_doctor},   {"info", &ctl::add_info},
@@ -118,7 +119,7 @@ class Program {
             "PEM file of the certificate that memprofctl presents");
     add_tls("--tls.key", options_.endpoint.tls.key_file, "MEMPROFD_TLS_KEY",
             "PEM file of the key of --tls.cert");
-    add_run();
+    options_.program_exit = &program_exit_;
     for (const Entry& entry : kCommands) entry.add(line_, *app_.add_subcommand(entry.name));
     for (const Entry& entry : kEarlierNames) {
       entry.add(line_, *app_.add_subcommand(entry.name)->group(""));
@@ -179,108 +180,11 @@ class Program {
         ->type_name("FILE")
         ->envname(environment);
   }
-  CLI::App* add(const char* name, const char* help, absl::Status (*run)(const Options& options)) {
-    CLI::App* app = app_.add_subcommand(name);
-    line_.set_up(*app, help, run);
-    return app;
-  }
   void set_up(CLI::App& app, const char* help, CommandLine::Run run) {
     app.description(help);
     app.callback([this, &app, run = std::move(run)] {  // of a command below it first
       if (app.get_subcommands().empty()) run_ = run;
     });
-  }
-
-  void add_run() {
-    options_.program_exit = &program_exit_;
-    CLI::App* run = add(
-        "run", "Start a program and profile it from its first allocation to its end; needs no root",
-        &ctl::run_run);
-    CLI::Option* program = add_run_options(run);
-    CLI::Option* pid =
-        run->add_option("--pid", options_.pid,
-                        "Profile this running process of the same user instead, until Ctrl-C")
-            ->type_name("PID")
-            ->check(CLI::PositiveNumber)
-            ->excludes(program);
-    run->add_option("--for", options_.duration,
-                    "With --pid: end after this time, such as 30s; the process continues")
-        ->type_name("DURATION")
-        ->needs(pid);
-    run->add_option(
-           "--children", options_.children,
-           "Also profile the children that it forks or starts: sum them by program, report "
-           "each, or no (default: sum)")
-        ->check(CLI::IsMember({ctl::kSumChildren, ctl::kEachChild, ctl::kNoChildren}))
-        ->excludes(pid)
-        ->type_name("MODE");
-    run->add_flag("--live", options_.live,
-                  "While it runs, print live memory to stderr once per second, like top");
-    CLI::App* check = add(
-        "check", "Run a program and exit with 1 if its heap breaks a limit or an assertion; for CI",
-        &ctl::run_run);
-    check->preparse_callback([this](std::size_t) { options_.rules.emplace(); });
-    const auto add_rule = [check, this](const char* name, auto member, const char* help,
-                                        const char* type = "[REGEX=]SIZE") {
-      check
-          ->add_option_function<std::vector<std::string>>(
-              name,
-              [this, member](const std::vector<std::string>& texts) {
-                (*options_.rules).*member = texts;
-              },
-              help)
-          ->type_name(type)
-          ->expected(1)
-          ->allow_extra_args(false)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    };
-    add_rule("--max-live", &ctl::RuleOptions::max_live,
-             "Limit live bytes at the end, of all sites or of callstacks that match REGEX");
-    add_rule("--max-peak", &ctl::RuleOptions::max_peak, "Limit live bytes at the peak");
-    add_rule("--max-allocated", &ctl::RuleOptions::max_allocated, "Limit all allocated bytes");
-    add_rule("--max-growth", &ctl::RuleOptions::max_growth,
-             "Limit growth between major collections in the second half of the run; 0: no growth");
-    add_rule("--max-lifetime", &ctl::RuleOptions::max_lifetime,
-             "Limit the lifetime of 99 % of the allocated bytes", "[REGEX=]DURATION");
-    add_rule("--max-age", &ctl::RuleOptions::max_age,
-             "Limit the age of the oldest block that is alive at the end", "[REGEX=]DURATION");
-    const auto add_text = [check, this](const char* name, auto member, const char* help,
-                                        const char* type) {
-      check
-          ->add_option_function<std::string>(
-              name, [this, member](const std::string& text) { (*options_.rules).*member = text; },
-              help)
-          ->type_name(type);
-    };
-    add_text("--rules", &ctl::RuleOptions::file, "Read rules from this YAML file, too", "FILE");
-    add_text("--baseline", &ctl::RuleOptions::baseline,
-             "Limit live and allocated bytes to those of an earlier run --out FILE.json", "FILE");
-    add_text("--tolerance", &ctl::RuleOptions::tolerance,
-             "Allow PERCENT more than the baseline (default: 5%)", "PERCENT");
-    add_text("--junit", &ctl::RuleOptions::junit, "Write the results as JUnit XML", "FILE");
-    add_text("--markdown", &ctl::RuleOptions::markdown, "Write the results as Markdown", "FILE");
-    add_run_options(check)->required();
-  }
-  // Returns the option of the program.
-  CLI::Option* add_run_options(CLI::App* run) {
-    run->fallthrough(false);
-    CLI::Option* program =
-        run->add_option("program", options_.program, "The program and its arguments, after --")
-            ->type_name("PROGRAM [ARGUMENT...]");
-    run->add_option("--out", options_.outs,
-                    "Write to this file, in the format that its name ends in; may be repeated "
-                    "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
-        ->type_name("FILE")
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    ctl::add_sampling_rate(*run, "--sampling-rate,--rate", options_.rate, options_.interval);
-    run->add_option("--agent", options_.agent, "Use this agent library")->type_name("FILE");
-    run->add_flag("-q,--quiet", options_.quiet, "Print no report");
-    run->footer("Example: memprofctl " + run->get_name() +
-                (run->get_name() == "run" ? " --out flame.html" : " --max-peak 64MiB") +
-                " -- ./my_program --its --arguments");
-    return program;
   }
 
   CLI::App app_{

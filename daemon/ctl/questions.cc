@@ -175,7 +175,7 @@ absl::StatusOr<QuestionTarget> ask(const TargetSpec& target, const Endpoint& end
   asked.pid = target.pid;
   if (asked.pid != 0) return asked;
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, asked.source->list_targets());
-  ASSIGN_OR_RETURN(asked.pid, choose_pid(0, targets, endpoint));
+  ASSIGN_OR_RETURN(asked.pid, choose_pid(0, targets));
   return asked;
 }
 

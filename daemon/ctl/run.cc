@@ -17,12 +17,12 @@
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/commands.h"
-#include "daemon/ctl/heap_rules.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/questions.h"
 #include "daemon/ctl/render/text.h"
 #include "daemon/ctl/run_files.h"
 #include "daemon/ctl/run_live.h"
+#include "daemon/ctl/run_options.h"
 #include "daemon/ctl/run_pid.h"
 #include "daemon/ctl/run_report.h"
 #include "daemon/ctl/snapshot/whole_image.h"
@@ -63,7 +63,7 @@ class LastSnapshot : public SnapshotSource {
 // Reports about the processes that the program forks or starts.
 class ChildReports : public RunChildrenUser {
  public:
-  explicit ChildReports(const Options& options)
+  explicit ChildReports(const RunOptions& options)
       : each_(options.children == kEachChild), outs_(options.outs) {}
 
   void began(RunTarget& target) override {
@@ -267,7 +267,7 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 // If a rule is broken, memprofctl's exit code shows that, unless the program itself has failed. A
 // rule that could not be checked is an error.
 absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
-                   const CheckedProgram& checked, const Options& options) {
+                   const CheckedProgram& checked, const RunOptions& own, int& program_exit) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
   std::vector<CheckResult> results = check_rules(*snapshot, rules);
   for (const AssertionOutcome& outcome : checked.outcomes()) results.push_back(result_of(outcome));
@@ -276,19 +276,19 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
                        absl::StrCat("not checked: ", printable(why))});
   }
   if (rules.empty() && results.empty()) return no_rule();
-  const std::string& program = options.program[0];
-  std::fputs(absl::StrCat(options.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
-  if (!options.rules->junit.empty()) {
-    RETURN_IF_ERROR(write_result(results_junit(results, program), options.rules->junit));
+  const std::string& program = own.program[0];
+  std::fputs(absl::StrCat(own.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
+  if (!own.rules->junit.empty()) {
+    RETURN_IF_ERROR(write_result(results_junit(results, program), own.rules->junit));
   }
-  if (!options.rules->markdown.empty()) {
-    RETURN_IF_ERROR(write_result(results_markdown(results, program), options.rules->markdown));
+  if (!own.rules->markdown.empty()) {
+    RETURN_IF_ERROR(write_result(results_markdown(results, program), own.rules->markdown));
   }
   const auto any = [&](RuleVerdict verdict) {
     return std::ranges::find(results, verdict, &CheckResult::verdict) != results.end();
   };
   if (any(RuleVerdict::kBroken)) {
-    if (*options.program_exit == 0) *options.program_exit = kBroken;
+    if (program_exit == 0) program_exit = kBroken;
   } else if (any(RuleVerdict::kUnknown)) {
     return absl::FailedPreconditionError("some rules or assertions could not be checked");
   }
@@ -296,10 +296,11 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
 }
 
 absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
-                            const CheckedProgram* checked, const Options& options) {
-  if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, options.program[0]));
-  RETURN_IF_ERROR(write_results(run, files, options.quiet, "", {}));
-  return checked == nullptr ? absl::OkStatus() : check(run, rules, *checked, options);
+                            const CheckedProgram* checked, const RunOptions& own,
+                            int& program_exit) {
+  if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, own.program[0]));
+  RETURN_IF_ERROR(write_results(run, files, own.quiet, "", {}));
+  return checked == nullptr ? absl::OkStatus() : check(run, rules, *checked, own, program_exit);
 }
 
 absl::Status report_children(ChildReports& reports, bool quiet) {
@@ -314,26 +315,26 @@ int exit_of(const ProgramEnd& end) {
 
 }  // namespace
 
-absl::Status run_run(const Options& options) {
-  if (options.program.empty() && options.pid == 0) {
+absl::Status run_run(const Options& options, const RunOptions& own) {
+  if (own.program.empty() && options.pid == 0) {
     return absl::InvalidArgumentError(
         "name the program to run, after --, or a process that runs with --pid PID");
   }
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
   std::vector<MemoryRule> rules;
-  if (options.rules) {
-    ASSIGN_OR_RETURN(rules, parse_rules(*options.rules));
+  if (own.rules) {
+    ASSIGN_OR_RETURN(rules, parse_rules(*own.rules));
   }
   ASSIGN_OR_RETURN(const AgentFile agent,
-                   open_agent_file(options.agent.empty() ? default_agent_path() : options.agent));
-  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(options.outs));
+                   open_agent_file(own.agent.empty() ? default_agent_path() : own.agent));
+  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(own.outs));
   ShareOptions share;
   share.rate = asked_rate > 0 ? asked_rate : kRunRate;
-  if (options.pid != 0) return profile_running(options, agent, share.rate, files);
-  const std::string path = path_of_command(options.program[0]);
+  if (options.pid != 0) return profile_running(options.pid, own, agent, share.rate, files);
+  const std::string path = path_of_command(own.program[0]);
   RunPrograms programs;
   std::optional<CheckedProgram> checked;
-  if (options.rules) {
+  if (own.rules) {
     // A file of another kind may be a script that starts a program with assertions.
     if (rules.empty() && programs.find(path).ok() && !may_assert(path)) return no_rule();
     checked.emplace(agent, quantile_of_chance(RuleCheck().chance),
@@ -341,18 +342,18 @@ absl::Status run_run(const Options& options) {
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<RunTarget> run,
                    RunTarget::create(programs, path, std::string(base_name(path)), share));
-  ChildReports reports(options);
+  ChildReports reports(own);
   std::unique_ptr<RunChildren> children;
   // Rules apply to the program itself.
-  if (!options.rules && options.children != kNoChildren) {
+  if (!own.rules && own.children != kNoChildren) {
     ASSIGN_OR_RETURN(children, RunChildren::create(share, programs, reports));
   }
   ASSIGN_OR_RETURN(StartedProgram program,
-                   StartedProgram::start({options.program, agent.path, run->descriptor(),
+                   StartedProgram::start({own.program, agent.path, run->descriptor(),
                                           children != nullptr ? children->socket_name() : "",
                                           checked.has_value()}));
   std::optional<LiveFrames> live;
-  if (options.live) live.emplace(*run);
+  if (own.live) live.emplace(*run);
   absl::Status recording;
   for (bool ended = false; !ended;) {
     ended = program.wait(kPace, children != nullptr ? children->descriptor() : -1);
@@ -363,23 +364,25 @@ absl::Status run_run(const Options& options) {
     if (live) live->update();
   }
   const ProgramEnd end = ProgramEnd::of_status(program.status(), false);
-  *options.program_exit = exit_of(end);
+  int& program_exit = *options.program_exit;
+  program_exit = exit_of(end);
   run->finish(end);
   if (children != nullptr) children->finish();
   absl::Status reported =
-      recording.ok() ? report_results(*run, files, rules, checked ? &*checked : nullptr, options)
-                     : recording;
+      recording.ok()
+          ? report_results(*run, files, rules, checked ? &*checked : nullptr, own, program_exit)
+          : recording;
   if (reports.processes() > 0) {
     // The program itself may be a script, or written in another language.
     if (!run->begun()) reported = absl::OkStatus();
-    reported.Update(report_children(reports, options.quiet));
+    reported.Update(report_children(reports, own.quiet));
   }
-  if (reported.ok() && children != nullptr && !options.quiet) {
+  if (reported.ok() && children != nullptr && !own.quiet) {
     std::fputs(not_profiled_text(*children).c_str(), stderr);
   }
   // A check that could not be made is a failure.
-  if (!reported.ok() && options.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
-    *options.program_exit = static_cast<int>(exit_code_of(reported));
+  if (!reported.ok() && own.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
+    program_exit = static_cast<int>(exit_code_of(reported));
   }
   return reported;
 }

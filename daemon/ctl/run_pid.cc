@@ -31,7 +31,7 @@ class PidRun {
  public:
   // interrupted: set by another thread.
   PidRun(RunningProcess& process, const std::atomic<bool>& interrupted, RunFiles& files,
-         const Options& options, double seconds)
+         const RunOptions& options, double seconds)
       : process_(process),
         interrupted_(interrupted),
         files_(files),
@@ -165,7 +165,7 @@ class PidRun {
   RunningProcess& process_;
   const std::atomic<bool>& interrupted_;
   RunFiles& files_;
-  const Options& options_;
+  const RunOptions& options_;
   const double seconds_;  // 0: until it ends
   RunPrograms programs_;
   std::unique_ptr<RunTarget> run_;
@@ -178,8 +178,8 @@ class PidRun {
 
 }  // namespace
 
-absl::Status profile_running(const Options& options, const AgentFile& agent, double rate,
-                             RunFiles& files) {
+absl::Status profile_running(int pid, const RunOptions& options, const AgentFile& agent,
+                             double rate, RunFiles& files) {
   double seconds = 0;
   if (!options.duration.empty()) {
     ASSIGN_OR_RETURN(seconds, parse_duration(options.duration));
@@ -187,7 +187,7 @@ absl::Status profile_running(const Options& options, const AgentFile& agent, dou
   std::atomic<bool> interrupted{false};
   Interrupt interrupt;  // before the processes that read the target's memory, which inherit it
   ASSIGN_OR_RETURN(const std::unique_ptr<RunningProcess> process,
-                   RunningProcess::inspect(options.pid, agent));
+                   RunningProcess::inspect(pid, agent));
   interrupt.on_signal([&interrupted] { interrupted = true; });
   return PidRun(*process, interrupted, files, options, seconds).run(rate);
 }

@@ -4,14 +4,14 @@
 
 #include "absl/status/status.h"
 #include "daemon/attach/inject/agent_file.h"
-#include "daemon/ctl/commands.h"
 #include "daemon/ctl/run_files.h"
+#include "daemon/ctl/run_options.h"
 
 namespace memprofd::ctl {
 
-// Profiles process options.pid until it ends, a signal comes or options.duration is over; then
+// Profiles process pid until it ends, a signal comes or options.duration is over; then
 // writes the files and prints the report. rate: samples per word.
-absl::Status profile_running(const Options& options, const AgentFile& agent, double rate,
-                             RunFiles& files);
+absl::Status profile_running(int pid, const RunOptions& options, const AgentFile& agent,
+                             double rate, RunFiles& files);
 
 }  // namespace memprofd::ctl

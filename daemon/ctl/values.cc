@@ -43,14 +43,14 @@ struct ValuesOptions {
   std::string max_pause;  // of the snapshot
 };
 
-absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values, const std::string& name,
-                                     const Endpoint& endpoint) {
+absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
+                                     const std::string& name) {
   if (values.reported_size() > 0 && values.reported(0).has_value()) {
     return values.reported(0).value();
   }
   if (values.values_size() > 0) return values.values(0).value();
-  return absl::NotFoundError(absl::StrCat("no value is called '", name, "'; `",
-                                          endpoint.command("values"), "` lists them"));
+  return absl::NotFoundError(
+      absl::StrCat("no value is called '", name, "'; `memprofctl values` lists them"));
 }
 
 // Measures the values that were too large to read, in a snapshot; takes none if there are no such
@@ -108,12 +108,11 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
       values.other_builds().empty() && own.graph_of.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '", own.pattern,
-                                            "'; `", options.endpoint.command("values"),
-                                            "` lists them"));
+                                            "'; `memprofctl values` lists them"));
   }
   if (own.from_snapshot) RETURN_IF_ERROR(measure_too_large(client, pid, own.max_pause, values));
   if (!own.graph_of.empty() && !options.json()) {
-    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of, options.endpoint));
+    ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
   }
   return options.json() ? print_json(values)

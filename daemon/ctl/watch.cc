@@ -139,8 +139,8 @@ class Watch {
   absl::StatusOr<Next> show(const pb::ListValuesResponse& values, std::int64_t unix_ns) {
     if (answers_ == 0 && values.reported().empty() && values.values().empty()) {
       return absl::NotFoundError(absl::StrCat("no value of pid ", request_.pid(), " is called '",
-                                              absl::StrJoin(watch_.names, "' or '"), "'; `",
-                                              options_.endpoint.command("values"), "` lists them"));
+                                              absl::StrJoin(watch_.names, "' or '"),
+                                              "'; `memprofctl values` lists them"));
     }
     RETURN_IF_ERROR(options_.json() ? print_json_line(values)
                                     : print(shown_.update(values, unix_ns)));

@@ -64,6 +64,15 @@ class PidCase(RunCase):
         eventually(lambda: self.work(target) > before + work, "the program goes on")
 
 
+    def assert_sampled(self, target, work):
+        """Profiles it while it does that much of its work, of which there are samples."""
+        run = self.attach(target, "--out", self.folder / "a.json")
+        self.wait_sampling(run)
+        self.assert_goes_on(target, work)
+        self.end(run)
+        self.assertGreater(len(self.sites("a.json")), 0)
+
+
 class Numbers(PidCase):
     def words(self, target, command):
         sites = self.answer(target, command)["sites"]
@@ -215,11 +224,7 @@ class Killed(PidCase):
             os.kill(run.pid, signal.SIGKILL)
             run.wait()
             self.assert_goes_on(target)
-        run = self.attach(target, "--out", self.folder / "a.json")
-        self.wait_sampling(run)
-        self.assert_goes_on(target, work=self.SAMPLED_WORK)
-        self.end(run)
-        self.assertGreater(len(self.sites("a.json")), 0)
+        self.assert_sampled(target, self.SAMPLED_WORK)
         self.wait_nothing_shared(target)
         self.assert_output(target, expected)
 
@@ -253,11 +258,7 @@ class Killed(PidCase):
             os.kill(run.pid, signal.SIGKILL)
             run.wait()
             self.assert_goes_on(target)
-            run = self.attach(target, "--out", self.folder / "a.json")
-            self.wait_sampling(run)
-            self.assert_goes_on(target, work=self.SAMPLED_WORK)
-            self.end(run)
-            self.assertGreater(len(self.sites("a.json")), 0)
+            self.assert_sampled(target, self.SAMPLED_WORK)
             target.kill()
 
     def test_memory_is_given_back(self):
@@ -311,11 +312,7 @@ class Others(PidCase):
         self.assertEqual(harness.BUSY, done.returncode, done.stderr)
         self.assert_one_line(done.stderr, f"pid {target.pid} is already profiled", daemon.pid)
         daemon.detach(target.pid)
-        run = self.attach(target, "--out", self.folder / "a.json")
-        self.wait_sampling(run)
-        self.assert_goes_on(target, work=500)
-        self.end(run)
-        self.assertGreater(len(self.sites("a.json")), 0)
+        self.assert_sampled(target, 500)
 
     def test_daemon_after_a_reader_that_died(self):
         """The agent leaves memory without a reader, and hits its probe again."""

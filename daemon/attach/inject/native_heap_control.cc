@@ -36,19 +36,19 @@ absl::Status NativeHeapControl::request(std::uint64_t interval, std::uint32_t ge
 void NativeHeapControl::inspect_filters() const {
   const auto now = ProcFs().status(pid_);
   const auto block = status();
-  if (!now.ok() || !block.ok() || block->hands_off == MEMPROF_NATIVE_HEAP_FILTERED) return;
-  std::uint32_t hands = MEMPROF_NATIVE_HEAP_FILTERED;
+  if (!now.ok() || !block.ok() || block->syscall_filter == MEMPROF_NATIVE_HEAP_FILTERED) return;
+  std::uint32_t filter = MEMPROF_NATIVE_HEAP_FILTERED;
   if (filters_of(*now) == filters_) {
-    if (block->hands_off == MEMPROF_NATIVE_HEAP_NOT_FILTERED) return;
-    hands = block->hands_off == MEMPROF_NATIVE_HEAP_MAYBE_FILTERED
-                ? MEMPROF_NATIVE_HEAP_HARDLY_FILTERED
-                : MEMPROF_NATIVE_HEAP_NOT_FILTERED;
+    if (block->syscall_filter == MEMPROF_NATIVE_HEAP_NOT_FILTERED) return;
+    filter = block->syscall_filter == MEMPROF_NATIVE_HEAP_MAYBE_FILTERED
+                 ? MEMPROF_NATIVE_HEAP_UNLIKELY_FILTERED
+                 : MEMPROF_NATIVE_HEAP_NOT_FILTERED;
   }
-  (void)memory_->write_value(address_ + offsetof(memprof_c_heap, hands_off), hands);
+  (void)memory_->write_value(address_ + offsetof(memprof_c_heap, syscall_filter), filter);
 }
 
 std::string what_is_not_followed(const memprof_c_heap& status) {
-  if (status.hands_off == MEMPROF_NATIVE_HEAP_FILTERED && status.slots != 0) {
+  if (status.syscall_filter == MEMPROF_NATIVE_HEAP_FILTERED && status.slots != 0) {
     return "the native heap is no longer followed: the program has entered another seccomp filter; "
            "its malloc calls keep one extra jump until it ends";
   }

@@ -53,10 +53,11 @@ FeatureCheck check_bpf(const std::string& name, const std::string& since,
 }
 
 // Tests a feature by trying it. Without the privilege the kernel always refuses.
+constexpr char kNotChecked[] = "not checked: requires the privilege to load BPF programs";
+
 FeatureCheck check_bpf_if(bool privileged, const std::string& name, const std::string& since,
                           const std::function<int()>& probe) {
-  if (privileged) return check_bpf(name, since, probe);
-  return passed(name, "not checked: requires the privilege to load BPF programs");
+  return privileged ? check_bpf(name, since, probe) : passed(name, kNotChecked);
 }
 
 // Without this feature runtime capture remains.
@@ -92,13 +93,16 @@ FeatureCheck check_ptrace_scope(const std::string& proc_root) {
                 "boot with kernel.yama.ptrace_scope (/etc/sysctl.d) at 2 or less");
 }
 
-FeatureCheck check_uprobe_events(const std::string& sys_root, bool multi_links) {
+// Without the privilege, whether there are uprobe_multi links (Linux 6.6) is not known.
+FeatureCheck check_uprobe_events(const std::string& sys_root, bool privileged, bool multi_links) {
   if (multi_links) return passed("uprobe events", "uprobe_multi links");
   const std::string path = sys_root + "/bus/event_source/devices/uprobe/type";
   const auto type = read_first_line(path);
   if (type)
     return passed("uprobe events",
-                  absl::StrCat("perf event type ", *type, "; Linux 6.6 has cheaper ones"));
+                  absl::StrCat("perf event type ", *type,
+                               privileged ? "; Linux 6.6 has cheaper ones"
+                                          : absl::StrCat("; cheaper ones ", kNotChecked)));
   return failed("uprobe events", absl::StrCat("cannot read ", path),
                 "mount /sys, or boot a kernel built with CONFIG_UPROBE_EVENTS");
 }
@@ -156,10 +160,11 @@ FeatureCheck check_capabilities(const std::string& name, const std::string& want
 
 // A process that may load programs may also place uprobe_multi links; uprobes by perf events need
 // more, on every kernel.
-FeatureCheck check_probe_privilege(bool admin, bool multi_links) {
+FeatureCheck check_probe_privilege(bool admin, bool privileged, bool multi_links) {
   constexpr const char* kName = "privilege to place probes";
   if (multi_links) return as_privilege(passed(kName, "that to load BPF"));
   if (admin) return as_privilege(passed(kName, "held"));
+  if (!privileged) return check_capabilities(kName, "CAP_SYS_ADMIN", false);
   return as_privilege(
       failed(kName, "CAP_SYS_ADMIN is missing, and uprobe_multi links, which do without, fail",
              "run as root or with CAP_SYS_ADMIN, or boot Linux 6.6 or later"));
@@ -186,11 +191,11 @@ std::vector<FeatureCheck> check_kernel_features(const std::string& sys_root,
   return {
       check_kernel_version(proc_root),
       check_capabilities("privilege to load BPF", "CAP_BPF and CAP_PERFMON", may_load),
-      check_probe_privilege(has(CAP_SYS_ADMIN), multi_links),
+      check_probe_privilege(has(CAP_SYS_ADMIN), may_load, multi_links),
       check_capabilities("privilege to look into targets", "CAP_SYS_PTRACE", has(CAP_SYS_PTRACE)),
       check_bpf_if(may_load, "BPF ring buffer", "5.8", probes.ring_buffer),
       check_walk(may_load, probes.loop),
-      check_uprobe_events(sys_root, multi_links),
+      check_uprobe_events(sys_root, may_load, multi_links),
       check_semaphores(sys_root, multi_links),
       check_kernel_types(sys_root),
       check_lockdown(sys_root),

@@ -36,27 +36,28 @@
 namespace memprofd {
 namespace {
 
+// Refuses a range that ends before memprofd knows the target: all of it would be zero. whose: "it",
+// or "the base" of a comparison.
+absl::Status check_attached(const ProfileSnapshot& target, const TimeRange& range,
+                            const char* whose) {
+  const std::uint64_t attached_ns = target.begin_ns();
+  if (range.end_ns == 0 || range.end_ns > attached_ns) return absl::OkStatus();
+  const auto attached = static_cast<std::time_t>(attached_ns / 1'000'000'000);
+  return absl::InvalidArgumentError(
+      fmt::format("bad range: {} ends before the attach ({:%Y-%m-%d %H:%M:%S} UTC); choose a later "
+                  "one",
+                  whose, fmt::gmtime(attached)));
+}
+
 // carried_since_ns: as in memprofd::select().
 absl::StatusOr<TargetProfile> select(const ProfileSnapshot& target, const pb::TimeRange& asked,
-                                     const Filter& filter, std::uint64_t carried_since_ns = 0) {
+                                     const Filter& filter, const char* whose = "it",
+                                     std::uint64_t carried_since_ns = 0) {
   RETURN_IF_ERROR(check_known(target, filter));
   ASSIGN_OR_RETURN(const TimeRange range, from_proto(asked, target.now_ns()));
   if (range.until_peak) RETURN_IF_ERROR(check_follows_blocks(target, "live bytes"));
+  RETURN_IF_ERROR(check_attached(target, range, whose));
   return memprofd::select(target, range, filter, Lifetimes::kCounted, carried_since_ns);
-}
-
-// Refuses a range of a comparison that ends before memprofd knows the target: all of it would be
-// zero. side: "base" or "other".
-absl::Status check_attached(const char* side, const ProfileSnapshot& target,
-                            const pb::TimeRange& asked) {
-  const auto end_ns = static_cast<std::uint64_t>(asked.end_unix_ns());
-  const std::uint64_t attached_ns = target.begin_ns();
-  if (end_ns == 0 || end_ns > attached_ns) return absl::OkStatus();
-  const auto attached = static_cast<std::time_t>(attached_ns / 1'000'000'000);
-  return absl::InvalidArgumentError(
-      fmt::format("bad range: the {} ends before the attach ({:%Y-%m-%d %H:%M:%S} UTC); choose a "
-                  "later one",
-                  side, fmt::gmtime(attached)));
 }
 
 bool in_one_session(const HistoryView& history, const TimeRange& a, const TimeRange& b) {
@@ -363,17 +364,18 @@ absl::StatusOr<pb::DiffSitesResponse> QueryService::all_diffs(const pb::DiffSite
   }
   RETURN_IF_ERROR(check_known(*base, base_filter, query.order));
   RETURN_IF_ERROR(check_known(*other, other_filter, query.order));
-  ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter));
-  ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter));
-  RETURN_IF_ERROR(check_attached("base", *base, request.base().range()));
-  RETURN_IF_ERROR(check_attached("other", *other, request.other().range()));
+  constexpr char kBase[] = "the base", kOther[] = "the other";
+  ASSIGN_OR_RETURN(TargetProfile from, select(*base, request.base().range(), base_filter, kBase));
+  ASSIGN_OR_RETURN(TargetProfile to, select(*other, request.other().range(), other_filter, kOther));
   // Memory that a session forgot between the two moments counts as live, because its end is
   // unknown.
   const bool differ = base == other && !in_one_session(base->history, from.range, to.range);
   if (differ && from.range.end_ns < to.range.end_ns) {
-    ASSIGN_OR_RETURN(to, select(*other, request.other().range(), other_filter, from.range.end_ns));
+    ASSIGN_OR_RETURN(
+        to, select(*other, request.other().range(), other_filter, kOther, from.range.end_ns));
   } else if (differ) {
-    ASSIGN_OR_RETURN(from, select(*base, request.base().range(), base_filter, to.range.end_ns));
+    ASSIGN_OR_RETURN(from,
+                     select(*base, request.base().range(), base_filter, kBase, to.range.end_ns));
   }
   const DiffResult result = diff(from, to, query);
   const auto leave_out = [&](pb::SiteDiff& change) {

@@ -57,7 +57,7 @@ class GrpcMethods final : public grpc::Service {
 
  private:
   // As long as the call lasts.
-  using Place = std::variant<std::monostate, GrpcAccess::Call, AnswerTurns::Turn>;
+  using Admission = std::variant<std::monostate, GrpcAccess::Call, AnswerTurns::Turn>;
 
   void add_handler(const char* rpc, grpc::internal::RpcMethod::RpcType type,
                    grpc::internal::MethodHandler* handler) {
@@ -65,10 +65,10 @@ class GrpcMethods final : public grpc::Service {
     AddMethod(new grpc::internal::RpcServiceMethod(paths_.back().c_str(), type, handler));
   }
 
-  absl::StatusOr<Place> place_in(Queue queue, const grpc::ServerContext& context) {
+  absl::StatusOr<Admission> admit(Queue queue, const grpc::ServerContext& context) {
     switch (queue) {
       case Queue::kNone:
-        return Place();
+        return Admission();
       case Queue::kAnswers:
         return queues_.answers.take(GrpcAccess::caller(context).user());
       case Queue::kWatched:
@@ -99,8 +99,8 @@ class GrpcMethods final : public grpc::Service {
   template <typename Request, typename Response>
   grpc::Status answer(const grpc::ServerContext& context, const Method<Request, Response>& method,
                       const Request& request, Response& response) {
-    const auto place = place_in(method.queue, context);
-    if (!place.ok()) return to_grpc(place.status());
+    const auto admission = admit(method.queue, context);
+    if (!admission.ok()) return to_grpc(admission.status());
     const GrpcCaller caller = GrpcAccess::caller(context);
     const AskedProcess asked = method.process(request);
     const Role role = method.role_of == nullptr ? method.role : method.role_of(request);

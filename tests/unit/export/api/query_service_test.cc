@@ -247,6 +247,15 @@ TEST_F(QueryServiceTest, DiffRefusesWhatListSitesRefuses) {
   EXPECT_EQ(queries_.diff_sites(asked).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(QueryServiceTest, ARangeThatEndsBeforeTheAttachIsRefused) {
+  pb::ListSitesRequest asked;
+  asked.mutable_range()->set_end_unix_ns(kAttached);
+  EXPECT_EQ(queries_.list_sites(asked).status().message(),
+            "bad range: it ends before the attach (2023-11-14 22:13:20 UTC); choose a later one");
+  asked.mutable_range()->set_end_unix_ns(kAttached + 1);
+  EXPECT_TRUE(queries_.list_sites(asked).ok());
+}
+
 TEST_F(QueryServiceTest, DiffRefusesARangeThatEndsBeforeTheAttach) {
   pb::DiffSitesRequest asked;
   asked.mutable_base()->set_pid(4242);
