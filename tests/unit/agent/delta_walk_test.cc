@@ -21,8 +21,7 @@ using testing::kFirstCode;
 using testing::kFunctions;
 using testing::Table;
 
-// A program's stack, which grows down in memory of this test, with what the OCaml runtime puts
-// there.
+// A program's stack in this test's memory. It grows down and has the OCaml runtime's layout.
 class Program {
  public:
   explicit Program(std::size_t words)
@@ -252,8 +251,8 @@ TEST_F(DeltaWalk, AStackThatDoesNotGrowOutwardIsBroken) {
   EXPECT_EQ(stack_->count, 0u);
 }
 
-// Everything that a program does to its stack, at random, and what it hardly does: each walk finds
-// what one that remembers nothing finds.
+// Random calls, callbacks, returns, exceptions, and overwritten return addresses, which are rare
+// in real programs. Each incremental walk must equal a complete one.
 TEST_F(DeltaWalk, FindsWhatAWalkWithoutMemoryFinds) {
   std::mt19937_64 random(20261126);
   const auto below = [&](std::uint64_t n) { return random() % n; };

@@ -26,8 +26,7 @@ constexpr std::uint64_t kInfoBytes = 64, kHandlerBytes = 32;
 
 std::uint64_t& word(std::uint64_t address) { return *reinterpret_cast<std::uint64_t*>(address); }
 
-// Memory for fibers: the lowest place that is free, so that what is gone is soon overwritten, by
-// larger ones and smaller ones.
+// First-fit allocator for fibers: freed memory is soon overwritten by fibers of other sizes.
 class Arena {
  public:
   explicit Arena(std::size_t words) : memory_(words) {}
@@ -322,8 +321,7 @@ TEST_F(FiberWalk, TooManyFramesLeaveTheInnermostOnes) {
   expect_right();
 }
 
-// Everything that a program does to its fibers, at random: each walk finds what one that remembers
-// nothing finds.
+// Random operations on fibers. Each incremental walk must equal a complete one.
 TEST_F(FiberWalk, FindsWhatAWalkWithoutMemoryFinds) {
   std::mt19937_64 random(20261127);
   const auto below = [&](std::uint64_t n) { return random() % n; };

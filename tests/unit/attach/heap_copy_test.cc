@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a copy that does not do what it should. Copies of real programs:
-// tests/e2e/test_heap.py.
+// Copied processes that crash, hang or end early. tests/e2e/test_heap.py copies real programs.
 #include "daemon/attach/inject/heap_copy.h"
 
 #include <gmock/gmock.h>

@@ -102,8 +102,7 @@ TEST(CpuBound, OneIsSlowedFromTwiceItsLimitOn) {
   EXPECT_TRUE(costs.uses[0].slowed());
 }
 
-// Programs that are sampled at what their budgets say; each sample takes memprofd half a
-// microsecond.
+// Programs sampled at the rates of their budgets. Each sample costs memprofd 0.5 us of CPU.
 class Programs {
  public:
   static constexpr double kAsked = 1e-2;

@@ -436,8 +436,8 @@ void memprof_agent_poll(void) {
 }
 )";
 
-// Preloaded, with the file then replaced by another of the same name: the path
-// must open the mapped one.
+// A preloaded agent is found, also after another file has taken its name: the path still has to
+// open the mapped file.
 TEST(FindAgents, PreloadedAgent) {
   TempDir dir;
   dir.write("agent.c", kAgent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF files of programs that want to take memprofd's memory.
+// Hostile ELF files that try to exhaust memprofd's memory.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -19,8 +19,8 @@
 namespace memprofd {
 namespace {
 
-// What ocamlopt -shared makes of a module with one call site, in the notation that both
-// OCaml 4 (separator "__") and OCaml 5 (".") use.
+// Output of ocamlopt -shared for a module with one call site. The separator in symbols is "__" in
+// OCaml 4 and "." in OCaml 5.
 std::string plugin_source(const std::string& separator) {
   const std::string table = "camlPlug" + separator + "frametable";
   return ".text\ncamlPlug" + separator + "f:\nret\n.Lreturn:\nret\n.data\n.globl \"" + table +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the memory of a program says of modules, stacks and sampled blocks, and what it may say.
+// Reading modules, stacks and sampled blocks from a program's memory, well-formed or damaged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

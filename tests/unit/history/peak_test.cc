@@ -117,8 +117,8 @@ TEST(Peak, ARateChangeMakesNoPeakByItsNoise) {
   EXPECT_EQ(recording.history().view().peak->time_ns, recording.now());
 }
 
-// Another moment may have been the one: the most that was live is not below what the peak had at
-// least, nor above what any moment may have had.
+// The true peak may have been at another moment. Its lower limit is that of the estimated peak; its
+// upper limit is the highest of all moments.
 TEST(Peak, ItsLimitsAreOfAllMoments) {
   Recording recording;
   EXPECT_EQ(recording.history().view().peak_limits, Limits());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of measures and group keys: what a forgotten or mistaken row would break.
+// The tables of measures and group keys: detects missing and wrong rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pipeline that continues that of an earlier memprofd.
+// A pipeline that resumes from the state of an earlier memprofd.
 #include <gtest/gtest.h>
 
 #include <cstdint>

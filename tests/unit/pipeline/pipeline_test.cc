@@ -399,8 +399,8 @@ TEST_F(PipelineTest, OldSessionGoesOnUntilTheNewOneBegins) {
   EXPECT_DOUBLE_EQ(snapshot().counters.allocated[0][0].words, 302);
 }
 
-// Worked example: blocks 1 and 2 at a rate of 0.01, 3 and 4 at 0.5. What happens to 1 comes in a
-// batch of its own session, which was filled before the next one began and flushed after.
+// Worked example: blocks 1 and 2 at a rate of 0.01, 3 and 4 at 0.5. The death of block 1 arrives in
+// a batch of its own session that was filled before the next session began and flushed afterwards.
 TEST_F(PipelineTest, BlocksAreFollowedOverSessionsWhenTheAgentTellsOfThem) {
   pipeline_.follow_since(kGeneration);
   batch(kGeneration, 0, allocs(1, 2));
@@ -504,8 +504,8 @@ TEST_F(PipelineTest, BadRecordsAreSkippedOneByOne) {
   EXPECT_EQ(pipeline_.next_seq(), 4u);
 }
 
-// A direct capture is lost while a postponed one is outstanding, and no capture
-// comes before the batch: only the batch tells.
+// A direct capture is lost while a postponed one is outstanding. As no capture follows before the
+// batch, only the batch shows the loss.
 TEST_F(PipelineTest, BatchTellsOfLostCaptures) {
   capture(5, 77, {1}, -1);
   batch(kGeneration, 0, allocs(1, 1), 1);

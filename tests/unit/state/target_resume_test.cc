@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target that was read back and continues.
+// A target that resumes from its stored state.
 #include <gtest/gtest.h>
 
 #include <cstdint>

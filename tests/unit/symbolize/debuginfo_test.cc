@@ -16,8 +16,8 @@ struct Packed {
   std::uint32_t line, start, end;
 };
 
-// A module's data as ocamlopt lays it out: descriptors first, then debuginfo,
-// then names; forward references are filled in when their goal is known.
+// A module's data in ocamlopt's layout: descriptors, then debuginfo, then names. Forward references
+// are filled in once the address they refer to is known.
 class Data {
  public:
   FakeMemory memory{kBase};

@@ -41,8 +41,7 @@ TEST(SymbolNames, NamesAsDebuginfoDoes) {
   for (const auto& [symbol, name] : cases) EXPECT_EQ(demangle(symbol), name) << symbol;
 }
 
-// Answers with the address and the index it was asked for; 0x900 is two inlined
-// functions.
+// Returns the requested address and index as the name. Address 900 is two inlined functions.
 class EchoSymbolizer : public Symbolizer {
  public:
   std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
@@ -225,8 +224,8 @@ let[@inline never] outer n =
 let () = ignore (Sys.opaque_identity (outer (int_of_string Sys.argv.(1))))
 )";
 
-// A fixed-address program: the return addresses in its file need no relocation,
-// so its frame table can be read from the file alone.
+// A program at a fixed address. The return addresses in its file need no relocation, so its frame
+// table can be read from the file alone.
 class FileSymbolizer : public testing::Test {
  protected:
   void build(const std::string& options) {

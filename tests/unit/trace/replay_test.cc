@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces as targets: what a recording says must be what the daemon had counted.
+// Traces as targets: a replayed recording must have the counts of the daemon.
 #include "daemon/trace/replay.h"
 
 #include <gmock/gmock.h>
@@ -60,8 +60,7 @@ class ReplayTest : public ::testing::Test {
   std::vector<std::byte> bytes_;  // of the last recording
 };
 
-// Counters by what is the same in memprofd and in a file: the callstack as text,
-// the heap and the size.
+// Counters by the properties that memprofd and a file share: heap, size and the callstack as text.
 using Totals = std::map<std::string, Counters>;
 template <typename Rows>
 Totals totals(const Rows& rows, Symbolizer& symbolizer) {

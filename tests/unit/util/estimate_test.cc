@@ -52,8 +52,8 @@ TEST(EstimateTest, NoErrorIsBelowZero) {
   }
 }
 
-// 20,000 trials of sampling so many words: the mean is unbiased, and what is stated of the variance
-// is what the trials scatter by, to 4 %. With few samples and at a rate of 0.5 too.
+// 20,000 trials of sampling N words: the mean is unbiased, and the stated variance equals the
+// variance of the trials to 4 %, also with few samples and at a rate of 0.5.
 TEST(EstimateTest, StandardErrorIsTheScatter) {
   constexpr int kTrials = 20'000;
   std::mt19937 random(1);
@@ -72,8 +72,8 @@ TEST(EstimateTest, StandardErrorIsTheScatter) {
   }
 }
 
-// 2,000 trials of ten blocks of 3,000 to 12,000 words each at a rate at which about half of them
-// are sampled. Their samples would scatter by 120 % of that.
+// 2,000 trials of ten blocks of 3,000 to 12,000 words each at a rate that samples about half of
+// them. Counting their samples instead would scatter by 120 % of that.
 TEST(EstimateTest, LargeBlocksCountWithTheirOwnSizes) {
   constexpr double kRate = 1e-4;
   constexpr int kTrials = 2'000;

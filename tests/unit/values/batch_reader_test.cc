@@ -129,8 +129,8 @@ TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
   EXPECT_FALSE(peek().has_value()) << "it has other parts";
 }
 
-// A page that was read for one value has not yet what the program then puts there, and the pointer
-// of another one leads to it.
+// The page was read for one value before the program changed it, and the pointer of another value,
+// read later, leads to it.
 TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
   const std::uint64_t slots = memory_.put<std::uint64_t>(0);
   memory_.put<std::uint64_t>(0);

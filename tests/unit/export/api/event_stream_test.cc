@@ -25,9 +25,9 @@ using ::testing::SizeIs;
 constexpr std::uint64_t kLog = 77;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// Classes of callstacks of fixed_symbolizer(): Sessions.remember from
-// Request.handle; Parser.token in the major heap, unmarshalled, by thread 8;
-// Cache.fill from Request.handle, large and in domain 1.
+// Event classes with callstacks of fixed_symbolizer(). Class 1: Sessions.remember, called by
+// Request.handle. Class 2: Parser.token, unmarshalled into the major heap by thread 8. Class 3:
+// Cache.fill, called by Request.handle, large, in domain 1.
 std::vector<EventClass> classes() {
   return {event_class(0, {}), event_class(1, {1, 4, 5}, {.thread = 7, .size = SizeBucket::of(3)}),
           event_class(2, {2, 5},
@@ -320,8 +320,8 @@ SampleEvent native_event(std::uint64_t number, std::uint32_t kind, ClassId alloc
   return event;
 }
 
-// Lives of blocks of OCaml, of two blocks of C between them, and the end of one of which nothing is
-// known.
+// Events of OCaml blocks, with those of two native blocks in between, and the free of a native
+// block that was not followed.
 EventRead both() {
   std::vector<SampleEvent> events = lives();
   SampleEvent taken = native_event(1, MEMPROF_ALLOC_MAJOR, ClassId(4));

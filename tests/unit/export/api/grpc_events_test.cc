@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamEvents over a real connection; what the messages say is the business of
-// event_stream_test.cc.
+// StreamEvents over a real connection. event_stream_test.cc tests the contents of its messages.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

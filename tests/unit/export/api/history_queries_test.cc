@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles and history of QueryService; query_service_test.cc has the other questions.
+// Profiles and history of QueryService; query_service_test.cc has the other calls.
 #include <gtest/gtest.h>
 
 #include <cmath>

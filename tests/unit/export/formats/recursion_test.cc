@@ -11,8 +11,8 @@
 namespace memprofd {
 namespace {
 
-// Letters are functions, each with one location; an upper case letter is another line of the
-// function of the lower case one.
+// Function of each location. A lower-case letter is a function and its location; the upper-case
+// letter is another line of the same function.
 std::vector<std::uint32_t> functions() {
   std::vector<std::uint32_t> out(128);
   std::iota(out.begin(), out.end(), 0u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every method that is served, whatever it is called: it is a question, or it takes the right to
-// control. A method that is new is refused to who may only ask, or is entered here.
+// Every served method either is listed here as a question or requires the right to control. A new
+// method is refused to clients with the right to ask only, until it is listed.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that give no window to answers, as HTTP/2's flow control lets them.
+// Clients that never open the flow-control window of HTTP/2 for answers.
 #include "daemon/export/grpc/unread_answers.h"
 
 #include <gtest/gtest.h>

@@ -70,8 +70,8 @@ TEST(TopSites, NeverNamesMoreThanTwiceK) {
   EXPECT_EQ(allocated(shown, key("s5")), -1);
 }
 
-// A program with phases: other sites have allocated much more, long ago. `late` then keeps
-// all that it allocates.
+// A program with phases: other sites allocated much more long ago. `late` then retains everything
+// it allocates.
 TEST(TopSites, ALeakThatBeginsLateGetsASeries) {
   TopSites top(2);
   SiteSeriesMap sites;
@@ -140,8 +140,8 @@ TEST(TopSites, WithoutRoomEverythingIsOther) {
   EXPECT_EQ(other(shown), 130);
 }
 
-// Random growth: no counter ever falls, and what series grow by adds up to what
-// sites grow by, except for what new series start with.
+// Random growth: no counter ever falls, and the growth of the series adds up to the growth of the
+// sites, apart from the start values of new series.
 TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
   std::mt19937 random(7);
   TopSites top(5);

@@ -82,8 +82,8 @@ class Truth {
     }
     return false;
   }
-  // Of those that the block is not reached without the one with the longest name; what is below
-  // it is counted as held by several when roots are further down.
+  // Returns the longest row without whose roots the block is unreachable. If deeper rows exist
+  // below it, several of them keep the block, and it counts in a row "several".
   std::string last_roots_with(std::uint32_t block) {
     std::string last;
     for (const auto& [row, still] : without_) {

@@ -20,8 +20,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Blocks of all sorts, small ones and some that are larger than what is read at once, pointing
-// wherever they like: to blocks, into them, to free ones, out of the heap.
+// Blocks of all kinds and sizes, one of them larger than one read. Their fields point to blocks,
+// into blocks, to free blocks and out of the heap.
 class RandomHeap : public FakeChunks {
  public:
   explicit RandomHeap(unsigned seed) : random_(seed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of a real compiler's files, given to heaps that the test makes.
+// Types from files of a real compiler, given to heap images that the test builds.
 #include "daemon/snapshot/types/give_types.h"
 
 #include <gmock/gmock.h>
@@ -51,8 +51,8 @@ let any : 'a. 'a list = []
 let opaque : Obj.t ref = ref (Obj.repr 0)
 module Again = Table
 )";
-// Fields of its block: last, Table, table, shapes, Again as exported; Strings, hidden, gadt, tag,
-// call, queue, any, opaque behind those; Table's all and inner at the end.
+// Fields of the module's block: first the exported last, Table, table, shapes, Again; then Strings,
+// hidden, gadt, tag, call, queue, any, opaque; at the end Table's all and inner.
 enum Fields : std::uint32_t {
   kLast,
   kTable,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of sampled blocks from the allocation sites in a real compiler's file.
+// Types of sampled blocks, found at the allocation sites in files of a real compiler.
 #include "daemon/snapshot/types/site_types.h"
 
 #include <gtest/gtest.h>

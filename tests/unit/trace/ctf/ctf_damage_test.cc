@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that were cut off, damaged or mixed up: how much is kept, that what is
-// kept is right, and that the summary says what is not.
+// Truncated, damaged and mixed-up traces: how much is read, that it is correct, and that the
+// summary reports the rest.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -108,8 +108,8 @@ TEST(CtfDamage, CutOffAtEveryByte) {
   }
 }
 
-// A file has no checksums, so a changed byte may look like another truth. But
-// what the summary counts has to be so, and nothing may crash or run away.
+// A file has no checksums, so a changed byte may go unnoticed. But the summary's counts have to be
+// correct, and nothing may crash or loop.
 TEST(CtfDamage, BytesChanged) {
   const MemoryFile file = write_workload(5, 16, 2, 1, 4);
   const Trace original = read_all(file.bytes());
