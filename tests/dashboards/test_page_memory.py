@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resident memory of programs on the page at /: its parts over time, and page by page when that is asked for."""
+"""The resident memory of programs on the page at /: its parts over time, and on request the contents of each page."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ FIELDS = ["heap_used_bytes", "heap_free_bytes", "minor_heap_bytes", "other_anony
 
 
 def resident(pid):
-    """In bytes, by the kernel's count."""
+    """Resident bytes by the kernel's count."""
     return int(harness.proc_status(pid, "VmRSS").split()[0]) * 1024
 
 
@@ -87,7 +87,7 @@ class Memory(MemoryTest):
             return self.text(f"{chart} .chart-legend-head").partition(" at ")[2]
         last = moment("#memory")
 
-        def points():  # again until it is seen: a chart that is drawn anew forgets the pointer
+        def points():  # moves again until it has an effect: a redrawn chart forgets the pointer
             over = self.box("#charts .u-over")
             self.browser.move(over["x"] + over["width"] * 0.3, over["y"] + over["height"] * 0.5)
             return moment("#charts") == moment("#memory") != last
