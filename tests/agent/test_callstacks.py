@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent takes for the callstack of a sample, and what it does not read (fake_callstacks.c)."""
+"""Where the agent finds the callstack of a sample, and which memory it does not read (fake_callstacks.c)."""
 
 import re
 import unittest
