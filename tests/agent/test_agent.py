@@ -65,7 +65,7 @@ class ElfContract(unittest.TestCase):
              "memprof_c_heap", "memprof_snapshot", "sigaltstack"])
 
     def test_hooks_are_there_after_what_they_call(self):
-        """Another domain may call a hook as soon as it is stored, so the next hook in the chain must be stored first."""
+        """Another domain may call a hook as soon as it is stored, so its next hook must be stored first."""
         for function, stored in (("chain_hooks", "next"), ("memprof_pauses_begin", "next_")):
             code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", AGENT],
                                   capture_output=True, text=True).stdout
