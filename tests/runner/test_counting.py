@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/run.py counts: a test that was skipped is no test that passed."""
+"""The counts of tests/run.py: a skipped test does not count as passed."""
 
 import contextlib
 import io
@@ -73,7 +73,7 @@ class Table(unittest.TestCase):
         self.assertMultiLineEqual("".join(rows), "".join(rows[:100] + rows[101:]))
 """
 
-# A program of GoogleTest's, one of whose tests is in each shard; it says which shard it was.
+# Simulates a GoogleTest program with one test in each shard; it records the shard's number.
 SHARD = """#!/bin/sh
 echo "$GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS" >> "$0.ran"
 echo '<testsuites failures="0" errors="0"><testcase name="Passes" classname="A"/></testsuites>' > "${1#*xml:}"
@@ -88,7 +88,7 @@ def closing_lines(total):
 
 
 def run_module(text):
-    """(the finished run of a module with that text, what it reported)."""
+    """Runs a module with that text; returns (the finished process, the reported outcome)."""
     with tempfile.TemporaryDirectory() as folder:
         module = pathlib.Path(folder) / "test_fake.py"
         module.write_text(text)
@@ -165,7 +165,7 @@ class Counting(unittest.TestCase):
 
     def test_the_ten_slowest_come_before_the_closing_line(self):
         outcomes = [run.Outcome(1, times=[(f"e2e/m{i}", 10.0 * i, 1.0 + i)]) for i in range(12)]
-        outcomes[3].times.append(("e2e/m3", 100.0, 2.5))  # it ran once more
+        outcomes[3].times.append(("e2e/m3", 100.0, 2.5))  # this module ran twice
         code, said = closing_lines(run.added_up(outcomes))
         self.assertEqual((0, 11, "12 passed, 0 failed, 0 skipped"), (code, len(said), said[-1]))
         self.assertEqual(["slowest: e2e/m3                        130.0 s     6.5 s of CPU",
@@ -178,7 +178,7 @@ class Counting(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             code, cpu = outcomes.run_child([sys.executable, "-c", nested], pathlib.Path(folder) / "log", None)
         self.assertEqual(3, code)
-        self.assertGreaterEqual(cpu, 0.28)  # to the kernel's clock tick
+        self.assertGreaterEqual(cpu, 0.28)  # the kernel counts in clock ticks
 
     def test_what_fails_beside_others_runs_once_more(self):
         for failing, suite, expected in (
@@ -194,7 +194,7 @@ class Counting(unittest.TestCase):
         self.assertEqual([1] * (run.MOST_AGAIN + 1), self.runs)
 
     def closing_of(self, suite, failing):
-        """What a run says whose modules fail so many times before they pass."""
+        """The output of a run in which module i fails failing[i] times before it passes."""
         self.runs = [0] * len(failing)
 
         def unit(i):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soaks say when they fail: they take hours, and nobody can ask them again."""
+"""Reports of failed soaks: a soak takes hours, so its report must contain everything."""
 
 import contextlib
 import io
