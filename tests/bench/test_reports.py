@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make bench writes: the JSON file, tables, reports and comparisons."""
+"""Output of make bench: the JSON file, tables, reports and comparisons."""
 
 import contextlib
 import io
