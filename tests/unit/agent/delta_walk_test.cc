@@ -34,7 +34,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // OCaml calls C, on this stack with that many words, which calls OCaml.
+  // OCaml calls C code, which uses that many words of this stack and calls OCaml.
   void call_back(std::uint64_t c_words) { link(sp, pc, sp - 8 * (c_words + 8)); }
   void go_to(std::uint64_t stack_end, std::uint64_t caller_pc) {
     link(caller_pc == 0 ? 0 : sp, caller_pc, stack_end - 64);
@@ -153,7 +153,7 @@ TEST_F(DeltaWalk, AChangeFarOutIsFoundThoughAllInnerFramesAreTheSame) {
   for (int i = 0; i < 60; ++i) program_.call(i % 9);
   expect_right();
   const auto slots = stack_->count;
-  // Frames of 7 and 14 are as large as each other, and so are their words' places.
+  // Functions 7 and 21 have frames of the same size, so their words are at the same places.
   for (std::uint32_t i = 0; i < slots; ++i)
     if (stack_->slots[i].word == code(7))
       Program::word(memprof_slot_address(&stack_->slots[i])) = code(21);
@@ -181,7 +181,7 @@ TEST_F(DeltaWalk, ALinkIsReadAgainWhenItHasChanged) {
 
 TEST_F(DeltaWalk, AStackThatIsGoneIsNotRead) {
   auto other = std::make_unique<Program>(1 << 12);
-  // Chunks have to be further out: of two mappings the lower one is this program's.
+  // The outer chunk must have higher addresses, so the lower mapping is the inner program's.
   auto& inner = other->begin() < program_.begin() ? *other : program_;
   auto& outer = &inner == other.get() ? program_ : *other;
   const Table table;
@@ -284,7 +284,7 @@ TEST_F(DeltaWalk, FindsWhatAWalkWithoutMemoryFinds) {
     kept += stack_->kept;
     walks += stack_->count;
   }
-  EXPECT_GT(kept, walks / 2);  // it was the remembered part that was tried
+  EXPECT_GT(kept, walks / 2);  // most frames came from the remembered part
 }
 
 }  // namespace

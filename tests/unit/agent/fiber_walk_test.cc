@@ -57,7 +57,7 @@ struct Fiber {
   std::uint64_t& parent() const { return word(end() + MEMPROF_FIBER_PARENT); }
 };
 
-// A program in the innermost one of its fibers. sp of a fiber is where its return address is.
+// A program that runs in its innermost fiber. sp of a fiber is the place of its return address.
 class Program {
  public:
   explicit Program(Arena* arena) : arena_(arena) { fibers_.push_back(make(1 << 13, 0)); }
@@ -355,7 +355,7 @@ TEST_F(FiberWalk, FindsWhatAWalkWithoutMemoryFinds) {
     kept += stack_->kept;
     walks += stack_->count;
   }
-  EXPECT_GT(kept, walks / 2);  // it was the remembered part that was tried
+  EXPECT_GT(kept, walks / 2);  // most frames came from the remembered part
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ pid_t tracee(Work work) {
   return pid;
 }
 
-// Ended and collected.
+// True if the process has ended and been reaped.
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 void breakpoint() {
@@ -202,7 +202,7 @@ TEST(CopyProcess, AThreadIsNone) {
   EXPECT_TRUE(couple.lives());
 }
 
-// A thread gets its process's number by exec, and nobody is told: its own becomes another's.
+// A thread that calls exec gets its process's pid, without an event; its own can then be reused.
 TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
   if (::geteuid() != 0) GTEST_SKIP() << "root alone chooses numbers";
   Couple couple;
@@ -221,10 +221,10 @@ TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
   ::waitpid(next, nullptr, 0);
 }
 
-// What the copy's second thread has become by exec is no copy, and has its number.
+// After the exec of its second thread, the process with the copy's pid is no longer a copy.
 TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
   Couple couple;
-  // As a copy is no child of the thread that traces it.
+  // Traces from another thread, because a copy is not a child of the thread that traces it.
   std::thread([&] {
     Couple::seize(couple.pid());
     CopyProcess process(couple.pid());
@@ -235,7 +235,7 @@ TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
   EXPECT_TRUE(couple.lives());
 }
 
-// Of this thread only.
+// Drops the capability of this thread only.
 void give_up_cap_kill() {
   __user_cap_header_struct head{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct data[2] = {};

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Waits until it has been called that often, from now on.
+// Waits for that many more renewals.
 void await_renewals(const std::atomic<int>& renewals, int more) {
   const int before = renewals;
   while (renewals < before + more) std::this_thread::yield();

@@ -36,7 +36,7 @@ TEST(ProgramNames, OutliveAnUpgradeOfTheFile) {
   EXPECT_TRUE(is_named("/opt/shop (deleted)", "/opt/shop"));
 }
 
-// A /proc of its own, and answers to attaches by pid.
+// Has its own /proc, and answers attaches by pid.
 class ProgramWatchTest : public ::testing::Test {
  protected:
   void add_process(int pid, const std::string& exe, int start_time) {
@@ -58,7 +58,7 @@ class ProgramWatchTest : public ::testing::Test {
         .examine = [this](const std::string& path, const std::string&,
                           FileId) -> std::optional<FileVerdict> { return examine(path); }});
   }
-  // Reads it from the file.
+  // Reads the verdict from the file.
   std::optional<FileVerdict> examine(const std::string& path) {
     ++examined_;
     std::ifstream file(path);
@@ -68,7 +68,7 @@ class ProgramWatchTest : public ::testing::Test {
     if (word == "bytecode") return FileVerdict{true, Discovery::kBytecode, "bytecode"};
     return word.empty() ? std::nullopt : std::make_optional(FileVerdict());
   }
-  // Once a search has found a program so.
+  // Waits until a search has found the program with this outcome.
   DiscoveredProgram found(int pid, Discovery outcome) {
     for (;;) {
       for (const DiscoveredProgram& program : book_->get().programs) {
@@ -90,7 +90,7 @@ class ProgramWatchTest : public ::testing::Test {
     while (attached_.size() < number) changed_.wait(mutex_);
     return attached_;
   }
-  // Whoever is there now has been looked at.
+  // Waits until a scan has seen all current processes.
   void wait_for_scans(int pid) {
     const std::size_t before = count();
     add_process(pid, "/bin/marker", 1);
@@ -186,7 +186,7 @@ TEST_F(ProgramWatchTest, FindsOcamlProgramsThatNoRuleNames) {
   EXPECT_EQ(examined_, 3) << "each file once";
 }
 
-// As for a process that ended meanwhile.
+// The read may have failed because the process ended meanwhile.
 TEST_F(ProgramWatchTest, ExaminesAFileAgainThatCouldNotBeRead) {
   const TempDir files;
   add_process(10, files.write("mail", ""), 1000);

@@ -409,7 +409,7 @@ let () =
   while true do ignore (input_char stdin) done
 )";
 
-// Also if it execs the same program, which neither name nor file show.
+// An exec of the same program, which neither name nor file shows, counts too.
 TEST(CheckSameProgram, SeesAnExec) {
   TempDir dir;
   const std::string path = compile_ocaml(dir, "execer", kExecer, "-linkpkg");
@@ -469,7 +469,7 @@ TEST(FindAgents, PreloadedAgent) {
   if (again->agents.empty()) return;  // map_files is for root only
   EXPECT_THAT(again->agents[0].path, HasSubstr("/map_files/"));
   EXPECT_EQ(read_file(again->agents[0].path)[found.probe_offset], '\x90');
-  // Held open since it was parsed, whatever has its name by now.
+  // The file has been open since it was parsed, whatever has its name by now.
   EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(found.file->get()))[found.probe_offset],
             '\x90');
 }

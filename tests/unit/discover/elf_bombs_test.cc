@@ -179,7 +179,7 @@ TEST_F(ElfBombs, ProbesHaveALimit) {
   EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 4.00 MiB of its probes are read");
 }
 
-// Damaged at random: whatever is claimed, the budget holds and all is given back.
+// Random damage: whatever the file claims, the budget holds and everything is returned to it.
 TEST_F(ElfBombs, TotalOnDamagedTables) {
   std::mt19937_64 random(3);
   budget_ = std::make_shared<ByteBudget>(kMega);

@@ -32,7 +32,7 @@ class MemoryChannelTest : public ::testing::Test {
     channel_ = std::make_unique<MemoryChannel>(UniqueFd(ends[0]));
     server_.reset(ends[1]);
   }
-  // The request that has come; one of 0 bytes when there is none.
+  // The request that has arrived; one of 0 bytes if there is none.
   MemoryRequest request() {
     MemoryRequest request;
     if (::recv(server_.get(), &request, sizeof request, MSG_DONTWAIT) < 0) return {};
@@ -84,7 +84,7 @@ TEST_F(MemoryChannelTest, AnAnswerThatNobodyHasFetchedIsNoSilence) {
 TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
-  // Says that its file system took it an hour: there is nothing left to wait with.
+  // The answer claims that the file system took an hour, which uses up the waiting time.
   answer(request(), "slow", 3'600'000'000'000);
   EXPECT_EQ(read(out, seconds(3600)), Outcome::kLate);
   EXPECT_EQ(request().bytes, 4u);
@@ -174,7 +174,7 @@ TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
   EXPECT_EQ(budget.left_ns(1'000'000), 100u);
 }
 
-// As if the process had been stopped for an hour in its first turn.
+// Simulates a process that was stopped for an hour in its first turn.
 TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
   std::vector<milliseconds> turns;
   EXPECT_FALSE(wait_in_turns(seconds(3), [&](milliseconds turn) {

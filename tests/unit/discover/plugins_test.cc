@@ -52,7 +52,7 @@ class Loaded {
   void* handle_;
 };
 
-// The memory of this process as it was before the dynamic linker came to a word.
+// The memory of this process before the dynamic linker relocated one word.
 class Unrelocated : public MemoryReader {
  public:
   Unrelocated(std::uint64_t address, std::uint64_t value) : address_(address), value_(value) {}

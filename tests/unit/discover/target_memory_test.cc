@@ -254,7 +254,7 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   EXPECT_EQ(after, before);
 }
 
-// As posix_spawn makes one: it shares our memory until it execs `sleep`.
+// A process like posix_spawn's: it shares our memory until it execs `sleep`.
 class Sharer {
  public:
   Sharer() : stack_(1 << 20) {

@@ -15,7 +15,7 @@ constexpr std::uint64_t integer(std::uint64_t value) { return value << 1 | 1; }
 
 class Buffers : public testing::Test {
  protected:
-  // As the runtime pads strings: the last byte counts the unused bytes of the last word.
+  // Pads strings like the runtime: the last byte counts the unused bytes of the last word.
   std::uint64_t string(std::uint64_t length) {
     std::vector<std::uint64_t> words(length / 8 + 1);
     words.back() = (7 - length % 8) << 56;

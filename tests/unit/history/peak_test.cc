@@ -31,7 +31,7 @@ TEST(Peak, ThePeakIsKept) {
   EXPECT_EQ(sum(rows).allocated.samples, 30u);
 }
 
-// The windows of its second are part of wider ones by then.
+// By then the windows of the peak's second have been merged into wider ones.
 TEST(Peak, ThePeakHasAllItsCountsHoursLater) {
   Recording recording;
   recording.alloc(1, 5, 10);
@@ -76,7 +76,7 @@ TEST(Peak, ThePeakHasAllItsCountsHoursLater) {
       10u);
 }
 
-// A hundred live samples on the average, all of them others each second.
+// A hundred live samples on average, all replaced every second.
 TEST(Peak, ThePeakIsNotTheHighestOfManyNoisyNumbers) {
   constexpr int kRuns = 20, kSeconds = 600, kMean = 100;
   std::mt19937_64 random(3);

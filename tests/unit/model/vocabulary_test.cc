@@ -71,7 +71,7 @@ TEST(GroupTable, TheWordsAreThoseOfTheMessage) {
   EXPECT_EQ(group_row(static_cast<pb::GroupBy>(99)).group_by, GroupBy::kSite);
 }
 
-// They are looked up by name on use.
+// The code looks these fields up by name.
 TEST(GroupTable, FieldsOfNumbersAreThereAndHoldThem) {
   for (const GroupRow& row : group_keys()) {
     if (!row.is_number()) {

@@ -23,7 +23,7 @@ std::uint64_t publications(const IngestThread& ingest) {
   return std::accumulate(durations.counts.begin(), durations.counts.end(), std::uint64_t{0});
 }
 
-// Both after the thread has taken its tasks in this turn, and before it sees that somebody asks.
+// The target is added and a reader asks after the thread has taken the tasks of this turn.
 TEST(IngestThread, WhoAsksAfterTheFirstTargetWasAddedSeesIt) {
   SnapshotHub hub;
   IngestThread ingest(hub, 1 << 20);

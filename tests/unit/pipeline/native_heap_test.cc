@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Native blocks on their way from the ring to the counts.
+// The path of native blocks from the ring to the counts.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -80,7 +80,7 @@ TEST_F(NativeHeapTest, ABlockCountsAtItsOwnRateAndForNothingElse) {
 
 TEST_F(NativeHeapTest, ALargeBlockCountsOnceForWhatItsChanceSays) {
   alloc(1, 1 << 20);
-  // It was almost certain to be sampled.
+  // This block was almost certain to be sampled.
   EXPECT_NEAR(1 << 20, snapshot().native_heap().live.bytes(), 1 << 11);
 }
 

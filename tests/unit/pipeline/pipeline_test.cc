@@ -183,7 +183,7 @@ TEST_F(PipelineTest, HoleInTheNumbersIsALoss) {
   EXPECT_EQ(pipeline_.next_seq(), 12u);
 }
 
-// The end of any block may be among lost records: none of before may stay live.
+// Lost records may contain the death of any block, so no earlier block may stay live.
 TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   batch(kGeneration, 0, allocs(1, 3));
   EXPECT_EQ(snapshot().counters.live.samples, 3u);

@@ -23,7 +23,7 @@ EdgeLists lists(const Edges& edges) {
   return result;
 }
 
-// By definition: nodes still reached without one node.
+// Nodes that are still reachable without one node, by definition.
 std::vector<bool> reached(const Edges& edges, const std::vector<std::uint32_t>& entries,
                           std::uint32_t without) {
   std::vector<bool> seen(edges.size());

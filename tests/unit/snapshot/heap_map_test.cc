@@ -102,7 +102,7 @@ TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
   EXPECT_LT(memory.times, 200);
 }
 
-// Requests more than is listed, but not much.
+// Reads slightly more than the listed pools.
 TEST(HeapMap, WhatLiesBesidePoolsInVainIsSeldomAskedFor) {
   FakePools heap;
   for (int i = 0; i < 200; ++i) {

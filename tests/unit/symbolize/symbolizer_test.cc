@@ -143,7 +143,7 @@ TEST(SymbolizerTest, NamesForWhatHasNone) {
   EXPECT_EQ(symbolizer.location(Symbolizer::kHidden).function, "(hidden)");
 }
 
-// A target may be hostile: what is kept has an end, and old answers stay.
+// A target may be hostile: the number of kept answers has a limit, and old ones stay.
 TEST(SymbolizerTest, KeepsSoManyAnswersAndNoMore) {
   class Seven : public EchoSymbolizer {
     std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
@@ -289,7 +289,7 @@ TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
   EXPECT_TRUE(found);
 }
 
-// As runtime capture reports an allocation.
+// Runtime capture reports allocations this way.
 TEST_F(FileSymbolizer, LocatesADebuginfo) {
   build("-g");
   const auto file = ElfFile::open(path_, path_);
@@ -330,7 +330,7 @@ TEST_F(FileSymbolizer, UnknownAddressIsHex) {
   EXPECT_EQ(symbolizer_->locations(0, -1)[0].function, "0x0");
 }
 
-// From several threads, with many new ones between, all equal to the first.
+// Several threads get the first answers again, with many new look-ups between.
 TEST_F(FileSymbolizer, ThreadsChangeNoAnswer) {
   build("-g");
   std::map<std::uint64_t, std::vector<Location>> expected;

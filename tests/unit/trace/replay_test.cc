@@ -89,7 +89,7 @@ std::vector<ProfileRow> rows_of(const Aggregator& aggregator) {
   return rows;
 }
 
-// Sums are rounded as they are added up, and where windows end is not the same in both.
+// Both round their sums, and their windows end at different times.
 void expect_same(const Estimate& a, const Estimate& b, const std::string& what) {
   constexpr double kRounded = 1e-12;
   EXPECT_EQ(a.samples, b.samples) << what;
@@ -207,7 +207,7 @@ TEST_F(ReplayTest, ExternalMemoryIsCustom) {
   EXPECT_EQ(file->counters.allocated[0][2].samples, 5u);
 }
 
-// Other formats name it external, which is this format's word.
+// This trace format calls the native heap "external".
 TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
   TraceSource source(1e-3, 1.0 / 1024);
   for (int i = 0; i < 2000; ++i) {

@@ -189,7 +189,7 @@ TEST(LimitsTest, CoversTheTruthOfSmallBlocks) {
   EXPECT_NEAR(sum / std::size(kExpected), 0.955, 0.015);
 }
 
-// The rate at which a few blocks are a half of all words and more is the worst.
+// The worst case is a rate at which a few blocks make up half of all words or more.
 TEST(LimitsTest, CoversTheTruthOfLargeBlocks) {
   for (const int words : {600, 1000, 5000, 10'000, 20'000, 40'000, 80'000}) {
     for (const int blocks : {3, 10, 50}) {

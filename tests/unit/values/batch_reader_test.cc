@@ -336,7 +336,7 @@ TEST_F(KnownValuesTest, KnowsWhatIsOnTwoPages) {
   EXPECT_EQ(look({slot}), Changed{true});
 }
 
-// A page that has gone is left out, and a file that lies there now is not touched.
+// An unmapped page is left out, and a file that is mapped there now is not read.
 TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
   std::vector<std::uint64_t> slots;
   for (int i = 0; i < 3; ++i) slots.push_back(memory_.put<std::uint64_t>(0));

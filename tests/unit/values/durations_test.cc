@@ -147,7 +147,7 @@ TEST_F(TimerHistograms, OfAnOlderLibraryThereAreNone) {
   EXPECT_FALSE(read_publication(registry_, kRegistryAddress, kRegistryNow).ok());
 }
 
-// They would be memory that the program has never used.
+// Reading unwritten histograms would touch memory that the program has never used.
 TEST_F(TimerHistograms, WhatIsNotWrittenIsNotRead) {
   FakeRegistry other;
   other.add(MEMPROF_SLOT_TIMER, "a").cell = 0;

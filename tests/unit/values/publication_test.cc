@@ -49,7 +49,7 @@ TEST(Publication, TimersCountWhatRuns) {
   registry.it->lanes[0].timers[0] = {
       .starts = 3, .stops = 2, .sum_ticks = 500 - std::uint64_t{9'000}, .max_ticks = 400};
   registry.it->lanes[1].timers[0] = {.starts = 1, .stops = 1, .sum_ticks = 100, .max_ticks = 50};
-  // It began after the read of the clock.
+  // This phase began after the clock was read.
   registry.it->lanes[0].timers[1] = {.starts = 1, .sum_ticks = 0 - std::uint64_t{10'001}};
   const Publication report = registry.report();
   ASSERT_EQ(report.all.size(), 2u);

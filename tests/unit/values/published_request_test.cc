@@ -95,7 +95,7 @@ TEST_F(ReportRequestTest, WhatHasBegunIsNotTakenBack) {
   EXPECT_EQ(ask("", kSoon).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// It arrives between the last read and the 0 in its place.
+// The answer arrives between the last read and the write that withdraws the request.
 TEST_F(ReportRequestTest, AnAnswerAtTheLastMomentCounts) {
   registry_.after_write = [this] {
     if (record().asked != 0) begun_ = record().asked;

@@ -155,7 +155,7 @@ TEST(OverheadBudget, ReachesTheCeilingOfAProgramThatAllocatesLittle) {
   EXPECT_LE(run.changes, 3);
 }
 
-// Whatever resulted from the first raise.
+// The outcome of the first raise must not matter.
 TEST(OverheadBudget, ReachesACeilingThatIsNotFarAboveTheRate) {
   for (double words = 1e4; words < 1e6; words *= 1.2) {
     Simulation simulation(1e-2);
@@ -313,7 +313,7 @@ TEST(OverheadBudget, ANewCeilingHoldsAtOnceAndIsReachedWhenItCanBe) {
   EXPECT_EQ(simulation.budget.rate(), 1e-2);
 }
 
-// The cost of a sample of few is not known well: none in a quiet second allow no leap.
+// Few samples show their cost only roughly; a second without any must not allow a large raise.
 TEST(OverheadBudget, NoSamplesAreNoProofThatAnyRateIsCheap) {
   OverheadBudget budget(1e-4, 1, MEMPROF_CAPTURE_BY_KERNEL, kTrapNs);
   for (int second = 0; second < 10; ++second) {

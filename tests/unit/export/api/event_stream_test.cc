@@ -38,7 +38,7 @@ std::vector<EventClass> classes() {
           event_class(3, {3, 4, 5}, {.thread = 7, .domain = 1, .size = SizeBucket::of(1000)})};
 }
 
-// A life of each class's block, the block of class n being n; 9 is not followed.
+// The life of one block per class; the block of class n is n. Block 9 is not followed.
 std::vector<SampleEvent> lives() {
   return {sample_event(1, MEMPROF_ALLOC_MINOR, ClassId(1), 1 * kSecond, 1 * kSecond),
           sample_event(2, MEMPROF_ALLOC_MAJOR, ClassId(2), 2 * kSecond, 2 * kSecond),
@@ -309,7 +309,7 @@ TEST(EventStream, EndsWhenTheClientHasGone) {
   EXPECT_EQ(sent, 2);
 }
 
-// ---------------------------------------------------------------- C's memory
+// ---------------------------------------------------------------- native heap
 
 constexpr std::uint64_t kNativeBlock = std::uint64_t{1} << 63;  // among numbers of OCaml's blocks
 

@@ -244,7 +244,7 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
   EXPECT_GT(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart)) << "warmed up";
   EXPECT_DOUBLE_EQ(leak.growth_bytes(), 15 * kBytes);
   EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr(), std::sqrt(15) * kBytes);
-  // 15 born, of none seen that has died: 8.7 to 24.2, and up to 3.0 that have died unseen.
+  // 15 were born, which means 8.7 to 24.2. None was seen to die; up to 3.0 died unseen.
   EXPECT_NEAR(leak.growth_bytes_lower(), 8 * kBytes, 0.1 * kBytes);
   EXPECT_NEAR(leak.growth_bytes_upper(), 24.2 * kBytes, 0.1 * kBytes);
   const double seconds = answer->compared_seconds();

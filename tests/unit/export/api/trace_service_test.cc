@@ -71,7 +71,7 @@ class TraceServiceTest : public ::testing::Test {
   TraceSource source_;
 };
 
-// Of the target, even if its pid is reused.
+// The owner is that of the target, even if its pid is reused.
 TEST_F(TraceServiceTest, IsForTheOwnerOfTheProgram) {
   constexpr ProcessUser kUser{1000, 1000}, kOther{1001, 1000};
   TraceService traces(service_, {.directory = dir_.path()});

@@ -29,7 +29,7 @@ using google::protobuf::MessageFactory;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// They change nothing and reveal no contents of a program.
+// These methods change nothing and reveal no contents of a program.
 const std::set<std::string> kQuestions = {
     "memprof.v1.Heaps.ListCensuses",     "memprof.v1.Values.GetValueHistory",
     "memprof.v1.Heaps.ListHeaps",        "memprof.v1.Profiler.DiffSites",
@@ -79,7 +79,7 @@ Answer ask(const std::shared_ptr<grpc::Channel>& channel, const std::string& met
   return answer;
 }
 
-// About that program, as far as it is about any.
+// A request that names this program, if the type has a field for one.
 std::unique_ptr<Message> request_about(const Descriptor& type, int pid) {
   std::unique_ptr<Message> request(MessageFactory::generated_factory()->GetPrototype(&type)->New());
   if (const FieldDescriptor* field = type.FindFieldByName("pid")) {

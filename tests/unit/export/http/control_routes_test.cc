@@ -119,7 +119,7 @@ TEST_F(ControlRoutesTest, RefuseOtherSites) {
   }
 }
 
-// Every route that there is, so that none which is new is forgotten.
+// Covers every route, so that a new one cannot be forgotten.
 TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
   add_api_routes(queries_, traces_, stop_, routes_);
   int posts = 0;

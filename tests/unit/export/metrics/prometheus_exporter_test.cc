@@ -286,7 +286,7 @@ TEST(PrometheusText, HasValuesThatAreKept) {
   EXPECT_EQ(text.find("Cache.quick"), std::string::npos);
 }
 
-// The thread that is asked has all targets to care for.
+// The thread that answers serves all targets.
 TEST(PrometheusText, AsksForPublishedValuesOfAllTargetsAtOnce) {
   std::vector<ProfileSnapshotPtr> targets;
   for (int pid = 1; pid <= 60; ++pid) targets.push_back(fixed_target(pid));
@@ -334,7 +334,7 @@ TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
   EXPECT_NE(text.find("comm=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\""), std::string::npos);
 }
 
-// Adds to a target what C has taken at Cache.fill, where OCaml's memory is taken, too.
+// Adds native allocations at Cache.fill, which also allocates OCaml memory, to a target.
 void add_native_memory(ProfileSnapshot& target) {
   target.info.asked.native_heap_interval = 512 << 10;
   testing::add_callstack(target, {3, 4, 5}, {.allocated = 1000, .live = 600});
@@ -444,7 +444,7 @@ TEST(PrometheusText, SitesOfAllProgramsHaveALimit) {
   EXPECT_GT(named(series, 3), 0);
 }
 
-// Sums over programs would count the memory of one that has gone beside that of its successor.
+// Otherwise sums over programs would count the memory of an ended process and of its successor.
 TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1"});
@@ -473,7 +473,7 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   }
 }
 
-// Of a program and of its successive processes; none is counted twice.
+// A histogram adds up the successive processes of a program, without counting any twice.
 TEST(PrometheusText, HistogramsAreByProgramOverItsProcesses) {
   const auto target = [](int pid, TargetState state = TargetState::kSampling) {
     auto made = fixed_target(pid);
@@ -567,7 +567,7 @@ TEST(PrometheusText, SeriesHaveALimit) {
   EXPECT_GT(series.at("memprofd_held_back_blocks{kind=\"identity\"}"), 0);
 }
 
-// Series that are there stay there, and those that come late do not push them out.
+// Existing series stay, and later ones do not displace them.
 TEST(PrometheusText, TheNewestTargetsAreHeldBack) {
   auto targets = many_targets(150);
   FakeService service(targets);

@@ -161,7 +161,7 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
     const SiteSeriesMap shown = top.update(sites);
     double growth_of_series = 0, growth_of_sites = 0;
     for (const auto& [site, before] : shown_before) {
-      if (!shown.contains(site)) {  // its place was taken: other has what it grew by
+      if (!shown.contains(site)) {  // another site took its place: `other` has its growth
         const SiteCounts& now = sites.at(site).counts;
         EXPECT_GE(now.allocated_bytes, before.counts.allocated_bytes);
         continue;

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::ElementsAre;
 
-// As DevTools reads it: nodes with their edges.
+// The file as DevTools reads it: nodes with their edges.
 struct Edge {
   std::string type, name;
   std::size_t to = 0;

@@ -43,7 +43,7 @@ class Truth {
         all_(reached(image)),
         nearest_(ShortestPaths(image).nearest_roots()) {}
 
-  // By definition: rows of roots, and the first rows of blocks below each.
+  // Computes rows by definition: rows of roots, and the first rows of blocks below each.
   Rows rows() {
     for (const RootName& name : image_.root_names) {
       for (const std::string& row : names_of(name)) add_roots(row);

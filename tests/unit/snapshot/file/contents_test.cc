@@ -20,7 +20,7 @@ using testing::SizeIs;
 
 constexpr Fingerprint::Key kKey{0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
-// As the runtime pads strings: to whole words, with the padding's length in the last byte.
+// Pads strings like the runtime: to whole words, with the padding's length in the last byte.
 std::vector<std::uint64_t> string_block(std::string text) {
   const std::size_t words = text.size() / 8 + 1;
   const std::size_t padding = words * 8 - text.size() - 1;
@@ -109,7 +109,7 @@ TEST(HeapContentsTest, FingerprintsTellWhichStringsAreEqual) {
   EXPECT_NE(image->fingerprints[0].value, other->fingerprints[0].value);
 }
 
-// The heap is read in windows that such strings do not fit in.
+// The heap is read in windows that are smaller than such strings.
 TEST(HeapContentsTest, OfALongStringSomeIsKept) {
   const std::string text(2'000'000, 'x'), other = text + "y";
   const std::vector<std::vector<std::uint64_t>> blocks = {

@@ -247,7 +247,7 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
 }
 
-// By the chunks reachable from them: of any block, in addition to its shape's.
+// Any block can have outside memory, from reachable chunks, in addition to that of its shape.
 TEST(HeapFile, HasWhatBlocksHoldOfCsMemory) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(
@@ -526,7 +526,7 @@ TEST(HeapFile, StopsWhenItsSinkDoes) {
   EXPECT_EQ(2, pieces);
 }
 
-// Forms of small blocks are as many as there are patterns of pointers.
+// Small blocks have as many shapes as patterns of pointers.
 TEST(HeapFile, KeepsFewShapes) {
   FakeChunks heap;
   std::vector<std::vector<std::uint64_t>> blocks(80'000, block(20, 0));

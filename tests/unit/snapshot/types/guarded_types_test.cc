@@ -70,7 +70,7 @@ int find_without_threads() {
   for (int i = 0; i < 20; ++i) {
     if (finder.find("Cache").interface != nullptr || !finder.lacked_thread()) return 2;
   }
-  return finder.has_given_up() ? 3 : 0;  // more than may ask at once were not there
+  return finder.has_given_up() ? 3 : 0;  // more failed than may ask at the same time
 }
 
 TEST(PatientFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {

@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// A program in a folder of who runs it, who is not the user of this process.
+// A program in a folder of the user who runs it, who is not the user of this process.
 class FilesOfOthers : public ::testing::Test {
  protected:
   static constexpr uid_t kOwner = 4711, kOther = 4712;

@@ -21,7 +21,7 @@ using testing::read_all;
 using testing::Trace;
 using testing::write_workload;
 
-// By id, which identifies the allocation in the original trace.
+// Allocations by id, which identifies them in the original trace.
 std::map<std::uint64_t, const OwnedAlloc*> allocs_by_id(const Trace& trace) {
   std::map<std::uint64_t, const OwnedAlloc*> allocs;
   for (const Event& event : trace.events) {
@@ -195,7 +195,7 @@ TEST(CtfDamage, GarbageBetweenPackets) {
   for (std::size_t i = 0; i < file.offsets().size(); ++i) {
     const auto part = file.packet(i);
     bytes.insert(bytes.end(), part.begin(), part.end());
-    // The begin of a magic number is at its end.
+    // It ends with the beginning of a magic number.
     if (i == 4) bytes.insert(bytes.end(), 70'001, std::byte{0xC1});
   }
   const Trace trace = read_all(bytes);
@@ -208,7 +208,7 @@ TEST(CtfDamage, GarbageBetweenPackets) {
 TEST(CtfDamage, PacketsOfAnotherProcess) {
   const MemoryFile file = write_workload(10, 3000, 2, 1, 1000);
   const Trace original = read_all(file.bytes());
-  // A forked child that went on with the parent's state, later on.
+  // A forked child that continued later with the parent's state.
   TraceInfo child_info = testing::example_info();
   child_info.pid = 77;
   MemoryFile child;
