@@ -49,7 +49,7 @@ class AgentClock : public ::testing::Test {
   memprof_clock clock_{};
 };
 
-TEST_F(AgentClock, ReadsUntilItKnowsTheScaleThenSeldom) {
+TEST_F(AgentClock, ReadsUntilItKnowsTheScaleThenRarely) {
   EXPECT_EQ(run(1000), 0);
   EXPECT_GE(Machine::reads, 1000u);
   Machine::reads = 0;

@@ -229,7 +229,7 @@ TEST_F(DeltaWalk, AnotherTableForgetsTheSizesOfTheOneBefore) {
   expect_right();
 }
 
-TEST_F(DeltaWalk, TooManyFramesAreToldAndNothingIsRemembered) {
+TEST_F(DeltaWalk, TooManyFramesAreReportedAndNotRemembered) {
   call({1});
   expect_right();
   for (std::uint32_t i = 0; i < MEMPROF_STACK_SLOTS - 4; ++i) program_.call(0);

@@ -218,7 +218,7 @@ TEST_F(FiberWalk, WalksWhatIsNewAndVerifiesTheRest) {
   EXPECT_EQ(walked(), 2u);
 }
 
-TEST_F(FiberWalk, OfAnotherFiberOnlyTheParentIsKept) {
+TEST_F(FiberWalk, OnlyTheParentOfAnotherFiberIsKept) {
   for (int i = 0; i < 50; ++i) program_.call(i % 9);
   program_.perform(2048);
   call({1, 2, 3});

@@ -69,7 +69,7 @@ TEST(CopyProcess, RunsToItsBreakpointAndIsKilled) {
   EXPECT_TRUE(is_gone(pid));
 }
 
-TEST(CopyProcess, ACrashIsSeenByUsAlone) {
+TEST(CopyProcess, OnlyWeSeeACrash) {
   const pid_t pid = tracee([] { ::raise(SIGSEGV); });
   {
     CopyProcess process(pid);
@@ -187,7 +187,7 @@ class Couple {
   pid_t pid_ = 0, second_ = 0;
 };
 
-TEST(CopyProcess, AThreadIsNone) {
+TEST(CopyProcess, AThreadIsNotAProcess) {
   Couple couple;
   Couple::seize(couple.second());
   {
@@ -203,7 +203,7 @@ TEST(CopyProcess, AThreadIsNone) {
 }
 
 // A thread that calls exec gets its process's pid, without an event; its own can then be reused.
-TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
+TEST(CopyProcess, TheNextProcessWithThePidIsNotKilled) {
   if (::geteuid() != 0) GTEST_SKIP() << "root alone chooses numbers";
   Couple couple;
   Couple::seize(couple.second());
@@ -222,7 +222,7 @@ TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
 }
 
 // After the exec of its second thread, the process with the copy's pid is no longer a copy.
-TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
+TEST(CopyProcess, OneThatDisappearsSilentlyIsNotKilled) {
   Couple couple;
   // Traces from another thread, because a copy is not a child of the thread that traces it.
   std::thread([&] {

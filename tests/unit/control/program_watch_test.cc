@@ -115,7 +115,7 @@ class ProgramWatchTest : public ::testing::Test {
 
 using Attached = std::vector<std::pair<int, std::uint64_t>>;
 
-TEST_F(ProgramWatchTest, AttachesOnceToWhatRunsAndToWhatStarts) {
+TEST_F(ProgramWatchTest, AttachesOnceToRunningAndNewPrograms) {
   add_process(10, "/opt/shop", 1000);
   add_process(11, "/bin/bash", 1000);
   const auto watch = this->watch({"shop", "marker"});
@@ -139,7 +139,7 @@ TEST_F(ProgramWatchTest, NoticesAnExecAndAPidThatIsUsedAgain) {
   EXPECT_EQ(attached(5).back(), (std::pair<int, std::uint64_t>{10, 2000}));
 }
 
-TEST_F(ProgramWatchTest, WhatIsRefusedIsTriedAgainAndThenLeftAlone) {
+TEST_F(ProgramWatchTest, ARefusedAttachIsTriedAgainAndThenSkipped) {
   answers_[10] = absl::FailedPreconditionError("no OCaml program");
   add_process(10, "/opt/shop", 1000);
   const auto watch = this->watch({"shop", "marker"});
@@ -149,7 +149,7 @@ TEST_F(ProgramWatchTest, WhatIsRefusedIsTriedAgainAndThenLeftAlone) {
   EXPECT_EQ(count(), 5u);
 }
 
-TEST_F(ProgramWatchTest, WhatIsProfiledAlreadyIsDone) {
+TEST_F(ProgramWatchTest, AProfiledProgramIsDone) {
   answers_[10] = absl::AlreadyExistsError("is profiled already");
   add_process(10, "/opt/shop", 1000);
   const auto watch = this->watch({"shop", "marker"});

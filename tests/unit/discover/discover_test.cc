@@ -80,7 +80,7 @@ TEST(Discover, KernelThread) {
             "pid " + proc.pid() + " (fake) is a kernel thread, not an OCaml program");
 }
 
-TEST(Discover, ProcessThatEndsIsNoKernelThread) {
+TEST(Discover, AnEndingProcessIsNotAKernelThread) {
   const FakeProc proc('R');  // no exe link any more
   EXPECT_EQ(proc.discover(),
             absl::NotFoundError("pid " + proc.pid() + " ended while it was being inspected"));
@@ -134,7 +134,7 @@ TEST(Discover, DoesNotWaitForEver) {
 }
 
 // A dlopen that fails for want of mappings leaves the file as it was mapped first: read only.
-TEST(Discover, PartsOfAnAgentAreNone) {
+TEST(Discover, PartsOfAnAgentAreNotAnAgent) {
   const std::string path = "/lib/libmemprof_agent.so";
   std::vector<Mapping> maps{{.begin = 0x1000, .end = 0x3000, .executable = true, .path = path},
                             {.begin = 0x3000, .end = 0x5000, .readable = true, .path = path}};

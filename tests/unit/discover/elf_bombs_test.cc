@@ -81,7 +81,7 @@ TEST_F(ElfBombs, NamesThatDoNotFitAreRefused) {
   EXPECT_EQ(file->function_at(0x12)->name, "one") << "one name is read alone";
 }
 
-TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotCalledAnother) {
+TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotMistaken) {
   SparseElf elf;
   elf.add_symbols(SHT_SYMTAB, {function_symbol(1, 0x10, 8)}, std::string("\0one\0", 5), 0,
                   1024 * kMega);

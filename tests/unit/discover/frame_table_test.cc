@@ -154,7 +154,7 @@ TEST(FrameTable, ATableMayReachIntoTheNextMapping) {
   EXPECT_EQ(table->descriptors().size(), 1000u);
 }
 
-TEST(FrameTable, WhatTheBudgetHasNoRoomForIsCounted) {
+TEST(FrameTable, TablesBeyondTheBudgetAreCounted) {
   FakeMemory memory(kBase);
   TableBuilder builder(memory);
   for (std::uint64_t i = 0; i < 10'000; ++i) builder.add(0x401000 + i, 0x10, 0, 0, false);
@@ -308,7 +308,7 @@ TEST(KernelFrameTable, EveryAddressIsFoundWithinTheProbeBound) {
 }
 
 // Coq with its plugins.
-TEST(KernelFrameTable, OfTheLargestProgramTakesAtMostFourMegabytes) {
+TEST(KernelFrameTable, TheLargestProgramTakesAtMostFourMegabytes) {
   std::vector<FrameDescriptor> descriptors;
   for (std::uint64_t i = 0; i < 179'000; ++i) {
     descriptors.push_back({.return_address = 0x55aa00001000 + 37 * i, .frame_size = 32});

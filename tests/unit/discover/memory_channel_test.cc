@@ -73,7 +73,7 @@ TEST_F(MemoryChannelTest, LateAnswerIsNotTakenForTheNext) {
   EXPECT_EQ(std::string(first.data(), 4), "xxxx") << "a late answer writes nowhere";
 }
 
-TEST_F(MemoryChannelTest, AnAnswerThatNobodyHasFetchedIsNoSilence) {
+TEST_F(MemoryChannelTest, AnUnfetchedAnswerIsNotSilence) {
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
   EXPECT_GT(channel_->silent_for(), kShort);
@@ -91,7 +91,7 @@ TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
 }
 
 // The server had no processor meanwhile.
-TEST_F(MemoryChannelTest, WhatAServerWasNotBlockedForIsGivenBack) {
+TEST_F(MemoryChannelTest, TimeForWhichAServerWasNotBlockedIsReturned) {
   std::array<char, 4> out{};
   // The callers' waiting time is used up.
   while (read(out, seconds(1)) == Outcome::kLate && channel_->silent_for() < milliseconds(3'100)) {
@@ -140,7 +140,7 @@ TEST_F(MemoryChannelTest, AServerThatCouldNotBeForkedSaysWhy) {
   EXPECT_EQ(channel_->why_no_server(), ENOMEM);
 }
 
-TEST_F(MemoryChannelTest, ServersThatStandStillAreCountedUntilTheyEnd) {
+TEST_F(MemoryChannelTest, StalledServersAreCountedUntilTheyEnd) {
   EXPECT_EQ(MemoryChannel::abandoned(), 0u);
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
@@ -175,7 +175,7 @@ TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
 }
 
 // Simulates a process that was stopped for an hour in its first turn.
-TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
+TEST(WaitInTurns, AStoppedProcessContinuesToWait) {
   std::vector<milliseconds> turns;
   EXPECT_FALSE(wait_in_turns(seconds(3), [&](milliseconds turn) {
     turns.push_back(turn);
@@ -188,7 +188,7 @@ TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
   EXPECT_TRUE(wait_in_turns(milliseconds(5), [&](milliseconds) { return ++asked == 5; }));
 }
 
-TEST(HeardSilence, GrowsOnlyWhileSomebodyIsThere) {
+TEST(HeardSilence, GrowsOnlyWhileTheProcessRuns) {
   const HeardSilence::Clock::time_point begin{seconds(1'000'000)};
   HeardSilence heard;
   EXPECT_EQ(heard.so_far(begin, seconds(0)), seconds(0));

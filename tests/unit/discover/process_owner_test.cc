@@ -136,7 +136,7 @@ TEST_F(ProcessOwner, IsUnknownOnceItHasEnded) {
   EXPECT_TRUE(absl::IsNotFound(check_is_meant_now(ProcFs(), {one.pid(), began, kUser})));
 }
 
-TEST_F(ProcessOwner, IsHeldAgainstWhoAsks) {
+TEST_F(ProcessOwner, IsComparedWithTheClient) {
   const Changed own([] { return become_user() && allow_dumps(); });
   const ProcFs proc;
   const std::uint64_t began = proc.start_time(own.pid()).value();

@@ -26,7 +26,7 @@ std::vector<std::byte> enter_of_threads() {
                0xe9, 0x0f, 0x3b, 0xfc, 0xff});                              // jmp
 }
 
-TEST(RuntimeLocks, TheHookOfThreadsTellsWhereTheLockIs) {
+TEST(RuntimeLocks, TheHookOfThreadsShowsThePlaceOfTheLock) {
   const auto hook = read_enter_hook(enter_of_threads(), kAt);
   ASSERT_TRUE(hook);
   EXPECT_FALSE(hook->does_nothing);

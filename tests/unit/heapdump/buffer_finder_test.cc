@@ -69,7 +69,7 @@ TEST_F(Buffers, Since52) {
   EXPECT_FALSE(old({both, integer(77), first}));
 }
 
-TEST_F(Buffers, PartsAndDeadBlocksAreNone) {
+TEST_F(Buffers, PartsAndDeadBlocksAreNotBuffers) {
   const std::vector<std::uint64_t> fields{string(16), integer(1), integer(16), string(16)};
   BufferFinder finder(memory_, false);
   BlockPart one = part(fields);
@@ -81,7 +81,7 @@ TEST_F(Buffers, PartsAndDeadBlocksAreNone) {
   EXPECT_FALSE(finder.used(one));
 }
 
-TEST_F(Buffers, LooksAreBounded) {
+TEST_F(Buffers, SearchesAreBounded) {
   BufferFinder finder(memory_, false);
   const BlockPart none = part({0x8000, integer(1), integer(16), 0x8000});
   for (std::uint64_t i = 0; i < BufferFinder::kMostSearches; ++i) finder.used(none);

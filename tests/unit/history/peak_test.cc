@@ -94,7 +94,7 @@ TEST(Peak, ThePeakIsNotTheHighestOfManyNoisyNumbers) {
   EXPECT_NEAR(peaks / kRuns, kMean, 15);
 }
 
-TEST(Peak, WhatGrowsWithoutADeathIsAlwaysANewPeak) {
+TEST(Peak, GrowthWithoutDeathsIsAlwaysANewPeak) {
   Recording recording;
   for (std::uint64_t id = 1; id <= 50; ++id) {
     recording.alloc(id, 5);

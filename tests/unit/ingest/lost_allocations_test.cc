@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 
-TEST(LostAllocations, OthersCountForThoseThatTheNumbersTell) {
+TEST(LostAllocations, OthersCountForThoseThatAreMissingByNumber) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
   for (std::uint64_t id : {1, 2, 3}) EXPECT_EQ(lost.on_alloc(0, id), 0);
@@ -129,7 +129,7 @@ TEST(LostAllocations, AnotherRateOwesAsManyWords) {
 }
 
 // One buffer is reported, one is not, one has only unknown blocks, one lost none.
-TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
+TEST(LostAllocations, LossesAtTheEndAreCounted) {
   LostAllocations lost(MEMPROF_BUFFERS);
   lost.begin_session(0.01);
   for (const std::uint32_t buffer : {0, 1, 3}) lost.on_alloc(buffer, 10 * MEMPROF_BUFFERS + buffer);
@@ -141,7 +141,7 @@ TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
 }
 
 // A buffer's position before a loss gives no information about the loss.
-TEST(LostAllocations, WhatWasReachedBeforeALossSaysNothingOfIt) {
+TEST(LostAllocations, APositionBeforeALossSaysNothingAboutIt) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
   lost.on_alloc(0, 10);

@@ -36,13 +36,13 @@ TEST(MeasureTable, TheWordsAreThoseOfTheMessage) {
   }
 }
 
-TEST(MeasureTable, ValuesThatAreUnknownAreToldApart) {
+TEST(MeasureTable, DistinguishesUnknownValues) {
   EXPECT_EQ(find_measure(pb::MEASURE_UNSPECIFIED)->measure, Measure::kLive);
   EXPECT_EQ(find_measure(static_cast<pb::Measure>(99)), nullptr);
   EXPECT_EQ(measure_row(static_cast<pb::Measure>(99)).measure, Measure::kLive);
 }
 
-TEST(MeasureTable, WhatIsOfASpanAndWhatIsOfAMoment) {
+TEST(MeasureTable, KnowsWhichMeasuresAreFlows) {
   std::vector<std::string> flows, followed;
   for (const MeasureRow& row : measures()) {
     if (row.is_flow()) flows.emplace_back(row.word);

@@ -24,7 +24,7 @@ std::uint64_t publications(const IngestThread& ingest) {
 }
 
 // The target is added and a reader asks after the thread has taken the tasks of this turn.
-TEST(IngestThread, WhoAsksAfterTheFirstTargetWasAddedSeesIt) {
+TEST(IngestThread, ARequestAfterTheFirstTargetWasAddedSeesIt) {
   SnapshotHub hub;
   IngestThread ingest(hub, 1 << 20);
   ingest.post([&] {

@@ -126,7 +126,7 @@ TEST_F(RuleCheckTest, AnAgeIsThatOfTheOldestBlock) {
   expect(RuleVerdict::kHolds, {.kind = RuleKind::kAge, .limit = 1, .pattern = "Request"});
 }
 
-TEST_F(RuleCheckTest, WhatIsOnlyObservedIsUnknownButForVolume) {
+TEST_F(RuleCheckTest, ObservedTargetsAreUnknownExceptForVolume) {
   snapshot_.info.mode = TargetMode::kObserve;
   expect(RuleVerdict::kUnknown, {.kind = RuleKind::kLive, .limit = 0});
   expect(RuleVerdict::kBroken, {.kind = RuleKind::kAllocated, .limit = 0});

@@ -193,7 +193,7 @@ TEST(Debuginfo, LongNamesAreReadInPieces) {
   EXPECT_EQ(locations[0].function, function);
 }
 
-TEST(Debuginfo, UnterminatedNameIsNoLocation) {
+TEST(Debuginfo, AnUnterminatedNameIsNotALocation) {
   Data data;
   const std::uint64_t info = data.debuginfo({{{1, 0, 0}, 0}}, {"M.function"});
   const std::uint64_t size = data.memory.end() - kBase;

@@ -137,14 +137,14 @@ TEST(SymbolizerTest, TextsAreValidUtf8) {
             (Location{.function = "a" + bad, .file = bad, .library = bad}));
 }
 
-TEST(SymbolizerTest, NamesForWhatHasNone) {
+TEST(SymbolizerTest, NamesForNamelessFrames) {
   EchoSymbolizer symbolizer;
   EXPECT_EQ(symbolizer.location(Symbolizer::kUnknown).function, "(unknown)");
   EXPECT_EQ(symbolizer.location(Symbolizer::kHidden).function, "(hidden)");
 }
 
 // A target may be hostile: the number of kept answers has a limit, and old ones stay.
-TEST(SymbolizerTest, KeepsSoManyAnswersAndNoMore) {
+TEST(SymbolizerTest, KeepsALimitedNumberOfAnswers) {
   class Seven : public EchoSymbolizer {
     std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
       ++asked;

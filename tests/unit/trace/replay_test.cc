@@ -208,7 +208,7 @@ TEST_F(ReplayTest, ExternalMemoryIsCustom) {
 }
 
 // This trace format calls the native heap "external".
-TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
+TEST_F(ReplayTest, NativeBlocksKeepTheirCounts) {
   TraceSource source(1e-3, 1.0 / 1024);
   for (int i = 0; i < 2000; ++i) {
     source.advance(10 * kMs);
@@ -260,7 +260,7 @@ TEST_F(ReplayTest, KeepsTheDomainsOfVersion3) {
   EXPECT_EQ(replay.snapshot->drops.total(), 0u);
 }
 
-TEST_F(ReplayTest, TellsWhatATruncatedFileHasLost) {
+TEST_F(ReplayTest, ReportsTheLossesOfATruncatedFile) {
   TraceSource source;
   testing::busy_minute(source);
   const Replay whole = record(source);
@@ -300,7 +300,7 @@ TEST_F(ReplayTest, SurvivesDamage) {
   }
 }
 
-TEST_F(ReplayTest, RefusesWhatIsNoTrace) {
+TEST_F(ReplayTest, RefusesFilesThatAreNotTraces) {
   EXPECT_FALSE(replay_trace(dir_.path("none.ctf")).ok());
   EXPECT_FALSE(replay_trace(dir_.write("text", "hello")).ok());
   ctf::testing::MemoryFile file;

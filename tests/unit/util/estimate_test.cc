@@ -117,7 +117,7 @@ TEST(EstimateTest, AtARateOfOneNothingIsUnsure) {
 }
 
 // From tables of the mid-P limits of a Poisson count.
-TEST(LimitsTest, OfACountIsMidP) {
+TEST(LimitsTest, UseMidPForACount) {
   const auto near = [](double count, double lower, double upper) {
     const Limits limits = count_limits(count);
     EXPECT_NEAR(limits.lower, lower, 0.01) << count;
@@ -228,7 +228,7 @@ TEST(LimitsTest, CoversTheTruthAtHighRatesAndOverTwo) {
   EXPECT_GT(cover({{5, 2'000'000, 1e-4}, {5, 20'000, 1e-5}}, 3000).all, 0.93);
 }
 
-TEST(LimitsTest, OfADifferenceHasItsSides) {
+TEST(LimitsTest, ADifferenceHasBothSides) {
   const Limits none = count_limits(0), ten = count_limits(10);
   const Limits appeared = difference_limits(0, none, 10, ten);
   EXPECT_DOUBLE_EQ(appeared.upper, ten.upper) << "there may have been none";

@@ -64,7 +64,7 @@ TEST(Publication, TimersCountWhatRuns) {
 }
 
 // Values of the requested program; domains that have not counted are omitted.
-TEST(Publication, TellsWhatIsEachDomains) {
+TEST(Publication, ReportsEachDomainsShare) {
   Registry registry;
   registry.add(MEMPROF_SLOT_POINT, "requests");
   registry.add(MEMPROF_SLOT_TIMER, "t").cell = 0;
@@ -127,7 +127,7 @@ TEST(Publication, ReadsAgainWhatWasNotReadInOrder) {
   EXPECT_FALSE(report.all[0].is_torn);
 }
 
-TEST(Publication, ALineThatWasNotReadInOrderIsToldLater) {
+TEST(Publication, ALineReadOutOfOrderIsReportedLater) {
   Registry registry;
   memprof_log_entry& entry = registry.it->log[0];
   registry.it->head.log_next = 1;
@@ -219,7 +219,7 @@ TEST(Publication, CountsWhatHasNoPlace) {
   EXPECT_EQ(report.all.back().hits, 4);
 }
 
-TEST(Publication, RefusesWhatIsNoRegistry) {
+TEST(Publication, RefusesMemoryThatIsNotARegistry) {
   for (const auto field : {&memprof_values_head::abi, &memprof_values_head::slot_bytes,
                            &memprof_values_head::lane_bytes, &memprof_values_head::slots_used,
                            &memprof_values_head::timers_used, &memprof_values_head::lanes_used}) {
@@ -255,7 +255,7 @@ TEST(Publication, IsTotal) {
   }
 }
 
-TEST(Publication, TellsTheProgramThatSomebodyLooks) {
+TEST(Publication, InformsTheProgramOfAViewer) {
   Registry registry;
   const std::uint64_t second = 1'000'000'000;
   EXPECT_TRUE(*observe_report(registry, kAddress, second));
@@ -321,7 +321,7 @@ TEST(PublishedControl, RefusesWhatMakesNoSense) {
   EXPECT_EQ(registry.writes, 0);
 }
 
-TEST(Publication, HasAPauseGoOn) {
+TEST(Publication, ResumesAPause) {
   Registry registry;
   registry.it->head.pauses = 3;
   registry.it->head.waiting = 2;

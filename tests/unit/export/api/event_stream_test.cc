@@ -119,7 +119,7 @@ std::vector<std::uint64_t> blocks_that_pass(const std::function<void(pb::Filter&
 
 // ---------------------------------------------------------------- contents
 
-TEST(EventStream, TellsWhatIsKnownOfEachEvent) {
+TEST(EventStream, ReportsWhatIsKnownAboutEachEvent) {
   const auto messages = stream({});
   ASSERT_THAT(messages, SizeIs(1));
   EXPECT_THAT(words(messages), ElementsAre("1 ALLOC_MINOR", "2 ALLOC_MAJOR", "3 ALLOC_MINOR",
@@ -243,7 +243,7 @@ TEST(EventStream, EventsBeforeTheCursorAreLeftOut) {
   EXPECT_EQ(messages[0].cursor().next_event(), 109u);
 }
 
-TEST(EventStream, TellsHowManyWereDropped) {
+TEST(EventStream, ReportsTheNumberOfDroppedEvents) {
   Streamed streamed;
   EventRead read = read_of(lives());
   read.dropped = 1234;
@@ -253,7 +253,7 @@ TEST(EventStream, TellsHowManyWereDropped) {
   EXPECT_EQ(streamed.put(read_of(lives(), 109))[0].dropped_events(), 0u);
 }
 
-TEST(EventStream, TellsHowManyRecordsWereLost) {
+TEST(EventStream, ReportsTheNumberOfLostRecords) {
   Streamed streamed;
   EventRead read = read_of(lives());
   read.lost = {.records = 77, .native_events = 3};
@@ -384,7 +384,7 @@ TEST(EventStreamOfC, HasItAloneAtItsOwnRate) {
   EXPECT_EQ(words(Streamed(by_source).put(both())), words(messages));
 }
 
-TEST(EventStreamOfC, TellsItsOwnLosses) {
+TEST(EventStreamOfC, ReportsItsOwnLosses) {
   EventRead read = both();
   read.lost = {.records = 77, .native_events = 3};
   EXPECT_EQ(Streamed(for_c()).put(read)[0].lost_records(), 3u);

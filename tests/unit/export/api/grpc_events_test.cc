@@ -128,7 +128,7 @@ TEST_F(GrpcEventsTest, EndsWithTheServer) {
   EXPECT_FALSE(stream->Read(&message_));
 }
 
-TEST_F(GrpcEventsTest, AReaderThatDoesNotReadHoldsUpNobody) {
+TEST_F(GrpcEventsTest, AReaderThatDoesNotReadBlocksNoOther) {
   log_->begin(0);
   const auto stream = stub_->StreamEvents(&context_, request());
   ASSERT_TRUE(stream->Read(&message_));

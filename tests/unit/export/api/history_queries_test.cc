@@ -36,7 +36,7 @@ TEST_F(ProfileQueriesTest, ListsTargetsThatEndedToo) {
   EXPECT_EQ(response.targets(1).state(), pb::TARGET_STATE_EXITED);
 }
 
-TEST_F(ProfileQueriesTest, WhatCustomBlocksHoldIsToldApart) {
+TEST_F(ProfileQueriesTest, MemoryOfCustomBlocksIsReportedSeparately) {
   auto target = fixed_target();
   target->rows[2].alloc_class.source = Source::kCustom;  // Cache.fill
   service_.set({target});
@@ -46,7 +46,7 @@ TEST_F(ProfileQueriesTest, WhatCustomBlocksHoldIsToldApart) {
   EXPECT_EQ(told.live().bytes(), 10'403 * testing::kSampleBytes) << "of which it is a part";
 }
 
-TEST_F(ProfileQueriesTest, TargetsThatRunTellHowOldTheirNumbersAre) {
+TEST_F(ProfileQueriesTest, RunningTargetsReportTheAgeOfTheirNumbers) {
   auto now = fixed_target(), stale = fixed_target(4300), ended = fixed_target(4301);
   now->time_ns = realtime_ns();
   stale->time_ns = realtime_ns() - 90'000'000'000;
@@ -258,7 +258,7 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
   EXPECT_DOUBLE_EQ(leak.site().live().bytes(), 30 * kBytes);
 }
 
-TEST_F(HistoryQueriesTest, WhatMakesNoSenseIsRefused) {
+TEST_F(HistoryQueriesTest, NonsenseIsRefused) {
   history_.set_measure(pb::MEASURE_LIFETIME);
   EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
   history_.set_measure(pb::MEASURE_LIVE);

@@ -379,7 +379,7 @@ TEST_F(TraceServiceTest, ATraceOfCsMemoryHasItsRateBeforeItHasAnyEvent) {
   EXPECT_TRUE(replay->snapshot->info.external_is_c);
 }
 
-TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
+TEST(TraceOptions, NonsenseIsRefused) {
   const auto code = [](auto change) {
     pb::TraceOptions options;
     options.set_pid(7);

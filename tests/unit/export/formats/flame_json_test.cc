@@ -183,7 +183,7 @@ TEST(FlameJsonTest, Facts) {
             (json{{"key", "died_young"}, {"label", "Died young"}, {"unit", "bytes"}}));
 }
 
-TEST(FlameJsonTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+TEST(FlameJsonTest, ObservedProgramsHaveOnlyAllocations) {
   const ProfileModel followed = example();
   ProfileModel observed = example();
   observed.profile.follows_blocks = false;

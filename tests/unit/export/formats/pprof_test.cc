@@ -233,7 +233,7 @@ TEST(PprofTest, RowsThatLookTheSameAreMerged) {
   EXPECT_EQ(read.samples[1].labels.at("source"), "custom");
 }
 
-TEST(PprofTest, TargetsAreToldApartByLabels) {
+TEST(PprofTest, TargetsAreDistinguishedByLabels) {
   ProfileModel one(1, "one"), two(2, "two");
   one.add({5}, 1);
   two.add({5}, 2);

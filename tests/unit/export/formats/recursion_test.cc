@@ -36,7 +36,7 @@ std::string folded(const std::string& stack) {
   return out;
 }
 
-TEST(RecursionTest, WhatDoesNotRepeatStays) {
+TEST(RecursionTest, FramesThatDoNotRepeatStay) {
   EXPECT_EQ("", folded(""));
   EXPECT_EQ("m", folded("m"));
   EXPECT_EQ("mfgh", folded("mfgh"));
@@ -100,7 +100,7 @@ TEST(RecursionTest, EveryFrameIsCountedAndNothingRepeatsAfterwards) {
   }
 }
 
-TEST(RecursionTest, WhatIsLeftAsItIs) {
+TEST(RecursionTest, UnchangedCallstacks) {
   const std::vector<std::uint32_t> locations{7, 7, 8};
   EXPECT_THAT(unfolded(locations),
               testing::ElementsAre(FoldedFrame{7, 1}, FoldedFrame{7, 1}, FoldedFrame{8, 1}));

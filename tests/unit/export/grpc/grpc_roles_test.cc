@@ -147,7 +147,7 @@ class GrpcRoles : public ::testing::Test {
   std::unique_ptr<GrpcServer> server_;
 };
 
-TEST_F(GrpcRoles, WhoMayOnlyAskIsRefusedAllElse) {
+TEST_F(GrpcRoles, AClientThatMayOnlyAskIsRefusedEverythingElse) {
   const auto channel = over_tcp();
   std::set<std::string> answered;
   for (const auto* method : methods()) {
@@ -159,7 +159,7 @@ TEST_F(GrpcRoles, WhoMayOnlyAskIsRefusedAllElse) {
   EXPECT_EQ(answered, kQuestions);
 }
 
-TEST_F(GrpcRoles, WhoMayControlIsRefusedNothing) {
+TEST_F(GrpcRoles, AClientThatMayControlIsRefusedNothing) {
   const auto channel = over_the_socket();
   for (const auto* method : methods()) {
     EXPECT_NE(call(channel, *method).code, grpc::StatusCode::PERMISSION_DENIED)

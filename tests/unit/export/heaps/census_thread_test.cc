@@ -31,7 +31,7 @@ void keep(const TempDir& folder, const std::string& name, const std::string& con
   std::filesystem::rename(folder.write(name + ".part", contents), folder.path(name));
 }
 
-TEST(CensusThread, CountsWhatIsKeptAndWhatComes) {
+TEST(CensusThread, CountsExistingAndNewFiles) {
   const TempDir folder;
   folder.write("auto-a.heap", some_heap_file(7, 3));
   InnerHeaps heaps({.directory = folder.path()});
@@ -62,7 +62,7 @@ TEST(CensusThread, CountsWhatComesAtTheSameTime) {
   }
 }
 
-TEST(CensusThread, GoesOnPastWhatCannotBeCounted) {
+TEST(CensusThread, SkipsFilesThatCannotBeCounted) {
   const TempDir folder;
   const std::string whole = some_heap_file(9);
   folder.write("auto-a.heap", some_heap_file(7));

@@ -300,7 +300,7 @@ TEST_F(ApiRoutesTest, LabelsSelect) {
   expect_refusal(404, "/debug/pprof/heap", {{"unit", "a\nb"}});
 }
 
-TEST_F(ApiRoutesTest, DeltaLeavesOutWhatHasEnded) {
+TEST_F(ApiRoutesTest, DeltaOmitsEndedTargets) {
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;
   service_.set({ended, target_of_now(4300)});

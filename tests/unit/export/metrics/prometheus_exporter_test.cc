@@ -169,7 +169,7 @@ TEST(PrometheusText, HasTheCensusOfTheLastSnapshotByClass) {
   EXPECT_EQ(0, of("memprofd_heap_class_bytes", "t20"));
 }
 
-TEST(PrometheusText, HasWhatABudgetHasComeTo) {
+TEST(PrometheusText, HasTheResultOfABudget) {
   auto target = fixed_target();
   target->info.overhead = testing::fixed_overhead();
   FakeService service({target});
@@ -186,7 +186,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   EXPECT_EQ(found["memprofd_target_cpu_ratio{pid=\"4242\",program=\"server.exe\"}"], 0.0125);
 }
 
-TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
+TEST(PrometheusText, HasPublishedValues) {
   FakeService service({fixed_target()});
   service.values = testing::fixed_report();
   service.values.report.all[0].labels = {{"route", "/a"}, {"pid", "own"}, {"ro ute", "b"}};
@@ -259,7 +259,7 @@ TEST(PrometheusText, BearsAnyNames) {
 }
 
 // Only module values that a client has chosen to record, at any time.
-TEST(PrometheusText, HasValuesThatAreKept) {
+TEST(PrometheusText, HasRecordedModuleValues) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"});
   EXPECT_EQ(exporter.text().find("memprofd_reported"), std::string::npos) << "it says nothing";
@@ -662,7 +662,7 @@ TEST(PrometheusText, TheServersCount) {
   EXPECT_EQ(series.at("memprofd_cut_off_connections_total{server=\"grpc\"}"), 2);
 }
 
-TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {
+TEST(PrometheusText, DeliberateOmissionsAreNotLosses) {
   auto target = std::make_shared<ProfileSnapshot>(*fixed_target());
   target->drops.set(Drop::kFollowSessionEnd, 3000);
   FakeService service({target});

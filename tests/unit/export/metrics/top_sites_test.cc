@@ -113,7 +113,7 @@ TEST(TopSites, LiveBytesAddUpAlsoWhenASiteMovesOutOfOther) {
   EXPECT_EQ(shown.at(TopSites::other_key()).live_bytes, 9);
 }
 
-TEST(TopSites, WhatIsLiveIsToldOnceWhenASiteIsRenamed) {
+TEST(TopSites, LiveBytesAreReportedOnceWhenASiteIsRenamed) {
   TopSites top(2);
   SiteSeries site = total(100, 40);
   site.older[0] = {30, 9};

@@ -163,7 +163,7 @@ TEST(Retained, AListIsOneRowHoweverLong) {
   EXPECT_EQ("field 0", table.rows[table.rows[last.parent].parent].name);
 }
 
-TEST(Retained, BlocksForWhichThereIsNoRowAreInTheOneAbove) {
+TEST(Retained, BlocksWithoutARowCountInTheOneAbove) {
   ImageBuilder builder;
   const std::uint32_t top = builder.block(20);
   for (std::uint32_t i = 0; i < 20; ++i) builder.point(top, i, builder.block(i + 3, 1));

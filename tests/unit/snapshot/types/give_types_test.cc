@@ -197,7 +197,7 @@ TEST_F(GiveTypes, WhatAnInterfaceHidesAndWhatIsInAStructure) {
   EXPECT_EQ(0u, image.types_found.disagreed);
 }
 
-TEST_F(GiveTypes, WhatIsNotKnownIsNotGuessed) {
+TEST_F(GiveTypes, UnknownTypesAreNotGuessed) {
   const auto text = builder_.string(1), other = builder_.string(2), constructor = builder_.block(2);
   builder_.point(constructor, 0, text);
   builder_.point(constructor, 1, other);  // existential
@@ -232,7 +232,7 @@ TEST_F(GiveTypes, APolymorphicVariantHasWhatAllItsTagsHave) {
   EXPECT_EQ("Shop.order", type_of(one));
 }
 
-TEST_F(GiveTypes, WhatIsNotAsItsTypeSaysKeepsItsShapeAndCounts) {
+TEST_F(GiveTypes, ABlockThatContradictsItsTypeKeepsItsShapeAndIsCounted) {
   const auto wrong = builder_.block(3), list = builder_.cell(wrong);  // an order has five fields
   ref(kLast, list);
   HeapImage image = typed();
@@ -241,7 +241,7 @@ TEST_F(GiveTypes, WhatIsNotAsItsTypeSaysKeepsItsShapeAndCounts) {
   EXPECT_EQ(1u, image.types_found.disagreed);
 }
 
-TEST_F(GiveTypes, WhatHasTwoTypesKeepsTheFirst) {
+TEST_F(GiveTypes, ABlockWithTwoTypesKeepsTheFirst) {
   const auto cell = ref(kLast, builder_.cell(order(builder_.string(1), builder_.block(1))));
   builder_.global("Shop", kShapes, cell);
   HeapImage image = typed();

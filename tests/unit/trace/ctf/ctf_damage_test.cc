@@ -231,7 +231,7 @@ TEST(CtfDamage, PacketsOfAnotherProcess) {
   EXPECT_EQ(trace.locations, original.locations);
 }
 
-TEST(CtfDamage, APidThatWasDamagedIsNoAnotherProcess) {
+TEST(CtfDamage, ADamagedPidDoesNotMeanAnotherProcess) {
   const MemoryFile file = dozen_packets(11, 2);
   const Trace original = read_all(file.bytes());
   for (std::size_t packet = 1; packet + 1 < file.offsets().size(); ++packet) {
@@ -279,7 +279,7 @@ TEST(CtfDamage, ManyDomainsStayWithinTheBound) {
   EXPECT_EQ(trace.summary.cache_disagreements, 0u);
 }
 
-TEST(CtfDamage, WhatIsNoTrace) {
+TEST(CtfDamage, NotATrace) {
   const auto error_of = [](std::string_view text) {
     return std::string(Reader::open(std::as_bytes(std::span(text))).status().message());
   };
