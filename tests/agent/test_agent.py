@@ -151,7 +151,7 @@ class Life(unittest.TestCase):
         self.assertEqual(target.head()["last_sample_id"], before)
         self.assertEqual(target.close()[0], 0)
 
-    def test_starts_again_and_numbers_go_on(self):
+    def test_starts_again_and_numbers_continue(self):
         target = self.start("known_alloc")
         for generation in (1, 2, 3):
             target.request(1e-4, generation)
@@ -278,7 +278,7 @@ class Life(unittest.TestCase):
         self.assertGreater(target.pauses(0)[0], 0)
         self.assertEqual(target.close()[0], 0)
 
-    def test_leaves_a_program_alone_that_uses_memprof_itself(self):
+    def test_does_not_disturb_a_program_that_uses_memprof(self):
         target = self.start("uses_memprof")
         target.request(1e-4, 5)
         target.watch(True)
@@ -302,7 +302,7 @@ class Life(unittest.TestCase):
         _, records = eventually(lambda: (tail := child.tail()) and tail[1] and tail, "the child samples")
         self.assertEqual({child.pid}, {origin >> 8 for *_, origin in records})
 
-    def test_forked_children_stop_and_the_parent_goes_on(self):
+    def test_forked_children_stop_and_the_parent_continues(self):
         target = self.start("forks")
         target.request(1e-3, 1)
         target.watch(True)

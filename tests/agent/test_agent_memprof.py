@@ -122,7 +122,7 @@ class Stops(unittest.TestCase):
         self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml4_leaves_the_program_alone_that_then_samples_itself(self):
+    def test_ocaml4_stops_when_the_program_samples_itself(self):
         target = self.start()
         self.sampled(target)
         self.work(target, "stop")
@@ -149,7 +149,7 @@ class Stops(unittest.TestCase):
         self.assertEqual((agent.SAMPLING, 0, 1), (head["state"], head["program_stops"], head["starts"]))
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_goes_on_in_the_same_session(self):
+    def test_ocaml5_continues_in_the_same_session(self):
         target = self.start("targets-trixie")
         self.sampled(target)
         for stops in (1, 2):
@@ -159,7 +159,7 @@ class Stops(unittest.TestCase):
             self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_leaves_the_program_alone_that_then_samples_itself(self):
+    def test_ocaml5_stops_when_the_program_samples_itself(self):
         target = self.start("targets-trixie")
         self.sampled(target)
         target.command("stop")
@@ -175,7 +175,7 @@ class Stops(unittest.TestCase):
         self.work(target, "stop")
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_goes_on_when_the_tracker_stops_that_the_program_has_started(self):
+    def test_ocaml5_continues_when_the_programs_tracker_stops(self):
         """The program's tracker replaces the session's profile; in OCaml 5.5 the runtime does this itself. make
         targets-forky adds 5.4."""
         for folder in ("targets-trixie", "targets-forky", "targets-experimental"):

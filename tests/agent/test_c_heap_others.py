@@ -41,7 +41,7 @@ class FollowedChildren(unittest.TestCase):
     def test_they_are(self):
         self.assertEqual([FOLLOWING] * 2, self.followed_children(2))
 
-    def test_those_that_nobody_asks_for_have_no_hooks(self):
+    def test_those_without_a_request_have_no_hooks(self):
         target = CProcess(program="forks", folder=self.folder)
         self.addCleanup(target.process.kill)
         before = target.blocking_hooks()
@@ -56,7 +56,7 @@ class FollowedChildren(unittest.TestCase):
         os.kill(child, signal.SIGKILL)
         self.assertEqual(0, target.close()[0])
 
-    def test_not_those_that_would_stand_still(self):
+    def test_not_those_that_would_hang(self):
         """A thread that does not exist in the child holds the dynamic linker's lock there."""
         self.assertIn(LINKER_LOCKED, self.followed_children(5, "hold-linker"))
 

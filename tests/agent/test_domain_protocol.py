@@ -87,7 +87,7 @@ class Protocol(unittest.TestCase):
                           ("third", 1000), ("all have joined it", 1000)],
                          [(step, said["unsampled"]) for step, said in self.sessions.items() if isinstance(said, dict)])
 
-    def test_a_session_follows_nothing_when_a_death_was_not_told(self):
+    def test_a_session_follows_nothing_after_an_unreported_death(self):
         """For a moment no session was requested, and deaths in it had no record."""
         self.assertEqual(0, self.session("none wanted")[0])
         self.assertEqual(0, self.session("told while none is wanted"))

@@ -243,7 +243,7 @@ class Attacked(unittest.TestCase):
         self.target.ask("minor")
         self.assertEqual(before, self.target.blocking_hooks())
 
-    def test_tables_of_a_file_that_nobody_may_read_any_more(self):
+    def test_tables_of_a_file_that_has_become_unreadable(self):
         self.attacked(f"hide-tables {LIBRARY}")
         self.follows_and_leaves()
         self.ends_well()

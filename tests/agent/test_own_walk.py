@@ -105,7 +105,7 @@ class Undone(unittest.TestCase):
     def until_undone(self, program, wanted=None):
         program.work_until(lambda: program.written() == (wanted or self.before), "all is as it was")
 
-    def test_when_nobody_watches_any_more(self):
+    def test_when_the_watcher_leaves(self):
         program = self.start()
         for generation in (1, 2):
             program.begin(generation)

@@ -188,7 +188,7 @@ class Undone(unittest.TestCase):
             program.ask("go 5")
             self.assertEqual([(WALK_ASKS, WHOLE)], program.written_in_domains())
 
-    def test_when_nobody_watches_any_more(self):
+    def test_when_the_watcher_leaves(self):
         for release in RELEASES:
             with self.subTest(release):
                 program = self.start(release=release)

@@ -63,7 +63,7 @@ class Load(unittest.TestCase):
         self.addCleanup(load.kill)
         return load
 
-    def test_a_server_that_stands_still_shows_in_all_requests_that_were_due_meanwhile(self):
+    def test_a_stall_of_the_server_shows_in_all_requests_due_meanwhile(self):
         still = []
 
         def answer(number, connection):
@@ -90,7 +90,7 @@ class Load(unittest.TestCase):
         found = self.load(answer, connections=1).open(2_000, 0.1)
         self.assertEqual((200, 0, 200), (found["requests"], found["failed"], len(found["latencies_ns"])))
 
-    def test_what_fails_is_counted_and_the_rest_is_answered(self):
+    def test_failures_are_counted_and_the_rest_is_answered(self):
         """Failures: another status, a closed connection, an answer without an end, an answer that is too long."""
         def answer(number, connection):
             if number == 10:
@@ -138,7 +138,7 @@ class Load(unittest.TestCase):
         self.assertGreater(capacity, 0)
         self.assertLess(capacity, 1_000)
 
-    def test_what_is_no_load_is_refused(self):
+    def test_other_input_is_refused(self):
         for command in ("open 10", "open 0 1", "open 1e9 1", "closed", "closed -1", "faster"):
             load = self.load(lambda *_: False)
             load.send(command)

@@ -24,7 +24,7 @@ class Spread(unittest.TestCase):
         for n, ranks in ((3, (1, 3)), (10, (2, 9)), (20, (6, 15)), (100, (40, 61))):
             self.assertEqual(ranks, median_limits(range(n, 0, -1)))
 
-    def test_smallest_effect_that_can_be_told(self):
+    def test_smallest_detectable_effect(self):
         self.assertAlmostEqual(2.5, smallest_told([1.0, 1.01, 1.02, 1.03, 1.04, 1.05]))
         self.assertAlmostEqual(3.5, smallest_told([1 + i / 100 for i in range(10)]))  # from the 2nd and the 9th
         self.assertIsNone(smallest_told([1, 1, 1, 1, 1]))
@@ -62,7 +62,7 @@ class Rounds(unittest.TestCase):
         firsts = [order(["base", "here"], i)[0] for i in range(8)]
         self.assertEqual(4, firsts.count("base"))
 
-    def test_every_case_runs_once_a_round(self):
+    def test_every_case_runs_once_per_round(self):
         ran = []
         done = interleaved(["a", "b"], 3, lambda case: ran.append(case) or len(ran))
         self.assertEqual([{"a", "b"}] * 3, [set(ran[i:i + 2]) for i in (0, 2, 4)])

@@ -83,7 +83,7 @@ class CEvents(CEventTest):
             found[stream.site(event.callstack_id).line if event.callstack_id else 0].append(event)
         return found
 
-    def test_a_stream_tells_what_is_counted_and_no_more(self):
+    def test_a_stream_has_what_is_counted_and_no_more(self):
         unknown_before = self.known_sites()[1]["samples"]
         stream, others = self.stream(), self.stream(heap="BLOCK_HEAP_UNSPECIFIED")
         exact = self.program.command("known 400", timeout=60)["sites"]
@@ -192,7 +192,7 @@ class CEventsOfOcaml5(CEvents):
 class CLosses(CEventTest):
     options = ("--ring-bytes", "256KiB")
 
-    def test_events_that_never_came_are_told(self):
+    def test_lost_events_are_reported(self):
         stream = self.stream()
         with harness.standing_still(self.memprofd):
             self.program.command("kinds 20000", timeout=60)

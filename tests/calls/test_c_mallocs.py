@@ -161,7 +161,7 @@ class Hostile(CProgram):
         self.assertLess(self.c_bytes(), 2 << 30)
         self.let_go()
 
-    def test_what_is_no_block(self):
+    def test_pointers_that_are_not_blocks(self):
         for kind in range(4):
             self.go.unlink(missing_ok=True)
             alone = self.attacked(f"free-wild {kind}")

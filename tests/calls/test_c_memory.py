@@ -156,7 +156,7 @@ class CMemory(CProgram):
     def site(self, function):
         return self.c_sites().get(function, {})
 
-    def test_what_of_it_is_resident(self):
+    def test_its_resident_part(self):
         """The program writes to one word of each block of 100,000 bytes: one page, or two at a page border."""
         asked = int(self.program.command("leak 300 100000"))
         eventually(lambda: "resident_bytes" in self.site("C_memory.Cache.remember"), "its pages are looked at", timeout=60)

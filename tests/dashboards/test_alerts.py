@@ -46,7 +46,7 @@ class Alerts(unittest.TestCase):
         return [alert for alert in self.prometheus.get("alerts")["alerts"]
                 if alert["labels"]["alertname"] == name and alert["state"] == "firing"]
 
-    def test_the_leak_is_suspected_and_then_the_end_is_noticed(self):
+    def test_alerts_fire_for_the_leak_and_for_the_end(self):
         suspected = eventually(lambda: self.firing("OcamlLeakSuspected"), "the leak is suspected",
                                timeout=TIMEOUT)
         self.assertEqual({"Demo_server.Sessions.make_session"}, {a["labels"]["function"] for a in suspected})

@@ -110,7 +110,7 @@ class Dashboards(unittest.TestCase):
                     self.assertNotIn(cell, taken, f"{name}: {panel['title']} and {taken.get(cell)}")
                     taken[cell] = panel["title"]
 
-    def test_every_panel_tells_what_it_shows(self):
+    def test_every_panel_has_a_description(self):
         for name, dashboard in dashboards():
             for panel in panels_of(dashboard):
                 with self.subTest(dashboard=name, panel=panel["title"]):

@@ -123,7 +123,7 @@ class Loading(FlameGraphTest):
         self.browser.click_on("#top tbody button")  # searches for the whole name, quoted
         self.assertEqual(self.state()["matched"]["functions"], 1)
 
-    def test_a_file_that_is_no_profile_says_so(self):
+    def test_another_file_is_refused(self):
         for changes, words in (({"parent": [-1, 5]}, "bad profile"), ({"measures": []}, "no measures"),
                                ({"self": {}}, "no self values of live")):
             with self.subTest(words):
@@ -408,7 +408,7 @@ class Looks(FlameGraphTest):
                         flamegraph.state().zoomed.box.width === c.parentNode.clientWidth; }})()""")
                 self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
 
-    def test_says_what_it_is_to_those_who_do_not_see(self):
+    def test_has_labels_for_screen_readers(self):
         self.open(self.small)
         self.assertIn("Flame graph of Live", self.js("document.querySelector('canvas').ariaLabel"))
         unnamed = self.js("""[...document.querySelectorAll("button, input")].filter((e) =>

@@ -131,7 +131,7 @@ class KeptSnapshots(KeptTest):
         told = self.text(f"{within} .types")
         self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of the reachable memory has a source type, from files of \d+ modules")
 
-    def test_a_heap_is_told_by_types(self):
+    def test_a_heap_is_shown_by_types(self):
         """Shows the census with types, and the paths to GC roots with their names and types."""
         self.wait_sessions()
         self.open()
@@ -167,7 +167,7 @@ class KeptSnapshots(KeptTest):
         self.assertRegex(self.text("#overview .heap .fragmentation"),
                          r"^Fragmentation: <?[\d.]+ % of the free memory is not in its largest block, of [\d.]+ [KM]iB\.$")
 
-    def test_ways_to_a_site_are_told_by_types(self):
+    def test_paths_to_a_site_are_shown_by_types(self):
         self.ask_why_sessions_live()
         self.check_types(".site-detail .why")
         self.assertRegex(self.text(".site-detail .why li"), r"global Demo_server\.Sessions\.\w+ → \(int, Demo_server\.Sessions\.session\) "
@@ -184,7 +184,7 @@ class WithoutControl(KeptTest):
 
     options = ("--snapshot.when", "live>1KiB")
 
-    def test_marks_are_there_and_say_how_answers_are_had(self):
+    def test_marks_exist_and_say_how_to_get_answers(self):
         harness.eventually(self.files, "one is taken")
         self.open()
         self.wait_marks(1)

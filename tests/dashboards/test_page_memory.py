@@ -73,7 +73,7 @@ class Memory(MemoryTest):
         self.browser.wait_for(f"memprofd.memory().areas.some(({{label, values}}) => label.startsWith(\"native heap\") && values.at(-1) > {0.8 * held})")
         self.daemon.detach(holder.pid)
 
-    def test_the_legend_tells_of_the_moment_that_is_pointed_at(self):
+    def test_the_legend_shows_the_moment_under_the_pointer(self):
         self.wait_recorded(4)
         self.open_memory()
         legend = self.text("#memory .chart-legend")
@@ -138,7 +138,7 @@ class Memory(MemoryTest):
 
 
 class WithoutControl(MemoryTest):
-    def test_pages_are_told_to_who_may_control(self):
+    def test_pages_require_the_right_to_control(self):
         self.open_memory()
         self.press("What holds it now", "#memory")
         self.assertIn("--web.enable-control", self.text("#memory .pages"))

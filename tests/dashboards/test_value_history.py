@@ -332,7 +332,7 @@ class Commands(HistoryTest):
 
 
 class Cost(HistoryTest):
-    def test_looks_on_seldom_where_it_takes_long(self):
+    def test_reads_expensive_values_rarely(self):
         """Reading 500 names and large tags costs about 1 % of a processor at most."""
         target = self.target("reports")
         target.command("many 400")

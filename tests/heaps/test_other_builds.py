@@ -38,7 +38,7 @@ class OtherBuilds(Snapshot):
         answer = daemon.ctl_json("values", "--constants", "^(Path|Parser)[.[]")
         return {value["source_name"] or value["name"]: value["source_type"] for value in answer["values"]}, answer
 
-    def test_files_of_another_build_are_passed_over(self):
+    def test_files_of_another_build_are_ignored(self):
         foreign, own = self.foreign(), self.programs / "foreign-types"
         target = self.target("foreign", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, "--snapshot.cmt", foreign, rate=1e-3)

@@ -122,7 +122,7 @@ class OneThread(Waiting):
             self.assertTrue(any("SO_RCVTIMEO" in why for why in refused), refused)
             self.check_undisturbed(target)
 
-    def test_who_copies_is_killed(self):
+    def test_the_copier_is_killed(self):
         """Kills the copier at random moments. A wait with a timeout may start again, but nothing else may change."""
         for name, kind, folder in (("waits_alone", "sleep", TARGETS4), ("waits", "timed_select", TARGETS4), ("waits", "sleep", TARGETS5)):
             with self.subTest(f"{folder.name} {name} {kind}"):

@@ -123,7 +123,7 @@ class Counting(unittest.TestCase):
         done, _ = run_module(TABLE)
         self.assertRegex(done.stderr, "(?m)^- row 100 of a table")
 
-    def test_failures_are_told_last_with_their_unit(self):
+    def test_failures_are_reported_last_with_their_unit(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
             build = pathlib.Path(folder)
             (build / "test-logs").mkdir()
@@ -180,7 +180,7 @@ class Counting(unittest.TestCase):
         self.assertEqual(3, code)
         self.assertGreaterEqual(cpu, 0.28)  # the kernel counts in clock ticks
 
-    def test_what_fails_beside_others_runs_once_more(self):
+    def test_a_module_that_fails_beside_others_runs_again(self):
         for failing, suite, expected in (
                 (1, "e2e", (0, ["passed only alone: e2e/m0: C.d: late", "2 passed, 0 failed, 0 skipped"])),
                 (2, "e2e", (1, ["failed: e2e/m0: C.d: late", "1 passed, 1 failed, 0 skipped"])),
@@ -188,7 +188,7 @@ class Counting(unittest.TestCase):
             with self.subTest(failing=failing, suite=suite):
                 self.assertEqual(expected, self.closing_of(suite, [failing, 0]))
 
-    def test_many_failures_are_not_by_chance(self):
+    def test_many_failures_are_not_random(self):
         code, said = self.closing_of("e2e", [1] * (run.MOST_AGAIN + 1))
         self.assertEqual((1, f"0 passed, {run.MOST_AGAIN + 1} failed, 0 skipped"), (code, said[-1]))
         self.assertEqual([1] * (run.MOST_AGAIN + 1), self.runs)
@@ -212,7 +212,7 @@ class Counting(unittest.TestCase):
         code, said = closing_lines(total)
         return code, [line for line in said if not line.startswith("slowest: ")]
 
-    def test_only_skips_are_no_success(self):
+    def test_only_skips_are_not_a_success(self):
         self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
                          closing_lines(run.Outcome(skipped=["a: x"])))
 
