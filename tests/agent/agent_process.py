@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target with the agent in it, watched as a tracer would: through its memory.
+"""A target with the agent, observed through its memory as a tracer would.
 
-The semaphore is raised by writing it, which is what the kernel does for a uprobe
-with a reference counter. No BPF and no daemon: the agent alone is under test.
+watch() raises the semaphore by a write, as the kernel does for a uprobe with a
+reference counter. BPF and the daemon are not involved: these tests are of the agent only.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import time
 
 import waiting
 
-# Its conditions cost little and usually hold at once.
+# The conditions here are cheap and usually hold immediately, so the first pause is short.
 eventually = functools.partial(waiting.eventually, first_pause=0.002)
 
 BUILD = os.environ.get("MEMPROFD_BUILD", "build")
@@ -48,7 +48,7 @@ def _listed(path, options, _changed):
 
 
 def listed_by_nm(path, *options):
-    """What nm prints of a file, read once as long as the file stays the same: nm takes longer than what is asked here."""
+    """The output of nm for a file, cached while the file stays the same: nm is slower than these tests' own work."""
     there = os.stat(path)
     return _listed(str(path), options, (there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns))
 
@@ -76,7 +76,7 @@ class AgentProcess:
         self.ready = self.process.stdout.readline().split()
         assert self.ready[:1] == ["ready"], self.ready
         self.pid = self.process.pid
-        # The file that holds the agent: the preloaded library, or the program.
+        # The file that contains the agent: the preloaded library, or the program.
         holder = holder or (agent if preload else self.path)
         self.base = self._base(holder)
         self.control = self.base + symbol(holder, "memprof_agent_control")
@@ -98,13 +98,13 @@ class AgentProcess:
 
     def head(self):
         head = unpack_head(self.read(self.control, HEAD.size))
-        # OCaml 4 has the first buffer only.
+        # OCaml 4 uses only the first buffer.
         _, head["unflushed"], _, head["last_sample_id"], *_ = self.batch()[0]
         return head
 
     @contextlib.contextmanager
     def forked(self, child):
-        """The same of a process that was forked, whose memory is laid out alike."""
+        """An AgentProcess for a forked child, whose memory has the same layout."""
         other = copy.copy(self)
         other.pid = child
         with open(f"/proc/{child}/mem", "r+b", buffering=0) as other.memory:
@@ -120,14 +120,14 @@ class AgentProcess:
         return BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
 
     def batches(self):
-        """The same of all buffers, of which OCaml 5 uses one a domain."""
+        """batch() of every buffer; OCaml 5 uses one per domain."""
         head = unpack_head(self.read(self.control, HEAD.size))
         used, = struct.unpack("<I", self.read(self.control + HEAD.size + 2 * PAUSES.size + 4, 4))
         for at in range(head["buffers"], head["buffers"] + used * head["buffer_bytes"], head["buffer_bytes"]):
             yield BATCH.unpack(self.read(at, BATCH.size)), at + BATCH.size
 
     def tail(self):
-        """(first_seq, records) read consistently, or None when a flush came between."""
+        """(first_seq, records) read consistently, or None if a flush intervened."""
         (first, count, *_), records_at = self.batch()
         raw = self.read(records_at, count * RECORD.size)
         if self.batch()[0][0] != first:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of which the agent follows C memory, watched as agent_process.py does."""
+"""A program whose native heap the agent follows, observed as in agent_process.py."""
 
 import glob
 import os
@@ -21,7 +21,7 @@ HOSTILE = os.path.abspath(os.path.join(BUILD, "tests/hostile/libhostile.so"))
 
 
 class CProcess(AgentProcess):
-    """A watcher that wants no samples of OCaml's memory, but those of C's."""
+    """A watcher that requests samples of the native heap only."""
 
     def __init__(self, *arguments, program="c_memory", folder="targets", attack="", **options):
         if attack:
@@ -40,7 +40,7 @@ class CProcess(AgentProcess):
         self.write(self.heap_at + 16, struct.pack("<QI", interval, self.generation))
 
     def follow(self, interval=2_000):
-        """Until it does."""
+        """Starts a session and waits until the agent follows."""
         self.watch(True)
         self.ask_for(interval)
         self.ask("minor")
@@ -48,7 +48,7 @@ class CProcess(AgentProcess):
         assert heap["state"] == FOLLOWING and heap["generation"] == self.generation, heap
 
     def note_blocking_sections(self, note_place=64):
-        """As a watcher asks that knows where the runtime's notes are; these are none."""
+        """Requests notes as a watcher that knows their place in the runtime; this place contains none."""
         self.write(self.heap_at + 32, struct.pack("<Q", note_place))
 
     def blocking_hooks(self):
@@ -60,7 +60,7 @@ class CProcess(AgentProcess):
         self.watch(False)
 
     def comes_and_goes(self):
-        """A session, of a program that allocates in OCaml all the time."""
+        """Begins and ends a session while the program keeps allocating in OCaml."""
         self.ask_for(2_000)
         wanted = self.generation
         eventually(lambda: self.heap()["generation"] == wanted, "it follows")
@@ -71,7 +71,7 @@ class CProcess(AgentProcess):
         return {child for path in glob.glob(f"/proc/{self.pid}/task/*/children") for child in open(path).read().split()}
 
     def ask_within(self, seconds, line):
-        """Whether it answers."""
+        """True if the program answers in time."""
         self.command(line)
         return bool(select.select([self.process.stdout], [], [], seconds)[0]) and self.answer() != ""
 
@@ -79,7 +79,7 @@ class CProcess(AgentProcess):
         return slots_of_the_agent(self.pid, AGENT)
 
     def filled_by_the_linker(self):
-        """The global offset tables of all files but the agent's."""
+        """The global offset tables of all files except the agent."""
         tables = {}
         for line in open(f"/proc/{self.pid}/maps"):
             words = line.split()
@@ -92,6 +92,6 @@ class CProcess(AgentProcess):
         return tables
 
     def protections(self):
-        """What may be done with the memory of each file, and where it is."""
+        """Addresses and access rights of each mapped file."""
         with open(f"/proc/{self.pid}/maps") as maps:
             return [line.split()[:2] + line.split()[5:] for line in maps if ".so" in line or "c_memory" in line]

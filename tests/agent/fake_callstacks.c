@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callstacks of samples (agent-lib/callstacks.c, packed.c) laid out by hand as collections leave
- * them. Prints for each how many slots the agent takes and packs, and how many samples it has
- * counted as without a callstack; test_callstacks.py knows what they have to be.
+ * Callstacks of samples (agent-lib/callstacks.c, packed.c), laid out by hand as collections leave
+ * them. For each it prints how many slots the agent finds and packs, and how many samples it has
+ * counted as without a callstack. test_callstacks.py has the expected numbers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define MINOR_WORDS 64
 
 static value minor[MINOR_WORDS], major[MINOR_WORDS];
-static uint64_t descriptors[SLOTS]; /* each a return address */
+static uint64_t descriptors[SLOTS]; /* return addresses */
 static value state[8];
 static int domains;
 
@@ -79,7 +79,7 @@ static void of_ocaml53(void) {
   callstack = callstack_at(top - 1 - SLOTS);
   info = info_at(top - 5, callstack);
   say("left behind below", info);
-  /* The collection after that: the header and the first field of what is moved say so. */
+  /* The next collection: header and first field of the moved record refer to its new place. */
   FIELD(info, -1) = 0;
   FIELD(info, 0) = (value)(major + 40);
   memcpy(major, top - 1 - SLOTS, (1 + SLOTS) * sizeof(value));

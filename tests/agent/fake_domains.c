@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's protocol of domains (agent-lib/domains.c) against a runtime that is one thread:
- * each domain does what it is told to, when it is told to. Prints one line for each step;
- * test_domain_protocol.py knows what they have to be.
+ * The agent's protocol for domains (agent-lib/domains.c) with a simulated runtime in one thread,
+ * which decides what each domain does and when. It prints one line for each step;
+ * test_domain_protocol.py has the expected lines.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,14 +25,14 @@
 
 struct fake_domain {
   uint64_t state[32], memprof[16];
-  int blocked; /* its backup thread stands in */
+  int blocked; /* its backup thread acts for it */
 };
 
 static struct fake_domain fakes[DOMAINS];
 static unsigned current;
 static value configs[128][1 + CONFIG_FIELDS];
 static unsigned starts, discards;
-static unsigned sections, ends_in; /* the section from which on the domain that ends is gone */
+static unsigned sections, ends_in; /* ends_in: section from which on the ending domain is gone */
 static value tracker[1 + 5];
 
 __thread domain_state* caml_state;
@@ -54,8 +54,8 @@ void (*caml_domain_external_interrupt_hook)(void) = no_hook;
 
 value caml_ml_domain_index(value unit) { return (void)unit, VAL_LONG(current); }
 value caml_ml_domain_id(value unit) { return (void)unit, VAL_LONG(current); }
-int memprof_share_join(void) { return 0; }  // no process here is a child of one
-void memprof_room_take_slot(void) {}        // nor does its runtime refuse a start
+int memprof_share_join(void) { return 0; }  // this process is not the child of a profiled one
+void memprof_room_take_slot(void) {}  // the runtime never refuses a start
 int memprof_share_is_of_another(void) { return 0; }
 void memprof_share_begins_session(void) {}
 void memprof_share_leave(void) {}
@@ -116,9 +116,9 @@ value caml_callback_exn(value closure, value argument) {
 
 /* ------------------------------------------------------------------ steps */
 
-static int due; /* a session is */
+static int due; /* whether a session is due */
 
-/* As session.c does. */
+/* Same as in session.c. */
 static void work(void) {
   if (!memprof_activity.sampling && !due) memprof_domains_forget();
 }
@@ -228,7 +228,7 @@ static void sessions(void) {
   memprof_domains_call_back();
   caml_domain_external_interrupt_hook();
   say_session("second");
-  fakes[1].state[WORDS / 8] += 1000; /* it has not joined */
+  fakes[1].state[WORDS / 8] += 1000; /* this domain has not joined yet */
   hooks();
   fakes[1].state[WORDS / 8] += 500;
   say_session("all have joined");

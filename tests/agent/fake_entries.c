@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent on the runtime's tables of sampled blocks (agent-lib/tracked_entries.c), against tables
- * and a minor heap that are made here. Prints one line for each step; test_tracked_entries.py knows
- * what they have to be.
+ * The agent's access to the runtime's tables of sampled blocks (agent-lib/tracked_entries.c), with
+ * simulated tables and a simulated minor heap. It prints one line for each step;
+ * test_tracked_entries.py has the expected lines.
  */
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ void memprof_append_follow(uint32_t of, value id, enum memprof_record_kind kind)
 static uint64_t* entry(unsigned i) { return &entries[i * ENTRY_WORDS]; }
 static value young(unsigned i) { return (value)&minor[4 * i + 1]; }
 
-/* Entries of blocks in the minor heap, each of three fields, all of whose callbacks were called. */
+/* Entries of blocks of three fields in the minor heap, whose allocation callbacks have all run. */
 static void make(unsigned count) {
   memset(entries, 0, sizeof entries);
   memset(domain, 0, sizeof domain);
@@ -89,7 +89,7 @@ static void promote(unsigned i) {
   minor[4 * i + 1] = (uint64_t)&old_block[1];
 }
 
-/* The runtime's answer for what is not promoted yet, and the end of the collection. */
+/* The runtime takes a block that is not promoted yet for dead, and ends the collection. */
 static void take_for_dead(unsigned i) {
   entry(i)[BLOCK] = (uint64_t)VAL_UNIT;
   entry(i)[FLAGS] |= 1 << 5;
@@ -112,7 +112,7 @@ static void say(const char* step, unsigned count) {
   printf("; %llu uncertain\n", (unsigned long long)memprof_agent_control.uncertain_deaths);
 }
 
-/* Three blocks: one is promoted late, one is dead, one is promoted in time. */
+/* Three blocks: one is promoted late, one dies, one is promoted in time. */
 static void collect(void) {
   make(3);
   begin();
@@ -132,11 +132,11 @@ static void mends(void) {
   begin();
   say("mended in the next collection", 3);
   collect();
-  caml_minor_collections_count++; /* without the hook */
+  caml_minor_collections_count++; /* a collection without the hook */
   begin();
   say("a collection later nothing is known", 3);
   collect();
-  state[MEMPROF_DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor; /* the domain has allocated over all */
+  state[MEMPROF_DOMAIN_YOUNG_PTR / 8] = (uint64_t)minor; /* new blocks overwrite the minor heap */
   memprof_entries_mend();
   say("overwritten", 3);
   collect();
@@ -163,7 +163,7 @@ static void mends(void) {
   caml_num_domains_running = 2;
 }
 
-/* In the callback of entry i. */
+/* Runs the agent within the callback of entry i. */
 static void call_back(unsigned i) {
   collect();
   thread[RUNNING_TABLE] = (uint64_t)(domain + ENTRY_ARRAY);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent seeds the generator of the runtime's samples (agent-lib/random.c), against generators
- * that are made here as the runtimes make them. Prints one line for each step; test_random.py
- * knows what they have to be.
+ * The agent seeds the runtime's sampling generator (agent-lib/random.c), with generators that are
+ * built here like those of the runtimes. It prints one line for each step; test_random.py has the
+ * expected lines.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 struct memprof_agent_control memprof_agent_control;
 __thread domain_state* caml_state;
 
-/* OCaml 4: in one block, as the linker leaves them. */
+/* OCaml 4: variables in one block, in the linker's layout. */
 struct variables {
   void* young_trigger;
   uint64_t others[13];
@@ -28,7 +28,7 @@ struct variables {
 __asm__(".globl caml_memprof_young_trigger\n.set caml_memprof_young_trigger, variables\n"
         ".globl Caml_state\n.set Caml_state, variables + 112 + 1024\n");
 
-/* OCaml 5: what Memprof keeps of two domains. */
+/* OCaml 5: Memprof's state of two domains. */
 static struct kept {
   domain_state* state;
   uint64_t others[14];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plays a program that is sampled: says what the sampler makes of known blocks, and whether the
- * table of blocks forgets or makes up any when it is full. */
+/* Simulates a sampled program: prints the sampler's estimate for known blocks, and whether the
+ * table of blocks loses or invents any when it is full. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 #define INTERVAL 10000.0
 
-/* How likely none of so many bytes is sampled. */
+/* Probability that none of this many bytes is sampled. */
 static double none_of(uint64_t bytes) {
   double result = 1, power = 1 - 1 / INTERVAL;
 
@@ -38,12 +38,12 @@ static void say_estimate(void) {
   printf("truth=%.0f\nestimate=%.0f\n", truth, estimate);
 }
 
-/* As a free asks. */
+/* Looks a block up as free does. */
 static uint64_t taken(const void* block) {
   return memprof_may_be_sampled(block) ? memprof_sampled_take(block) : 0;
 }
 
-#define BLOCKS 100000 /* so many to a region that its count is full */
+#define BLOCKS 100000 /* enough blocks per region to saturate its count */
 
 static void say_blocks(void) {
   static char memory[BLOCKS][16];
@@ -66,7 +66,7 @@ static void say_blocks(void) {
   printf("lost=%u\nwrong=%u\nrefused=%u\nleft=%u\n", lost, wrong, refused, left);
 }
 
-/* One of the blocks that lie here and there in 100 MB. */
+/* Address of one of the blocks, which are scattered over 100 MB. */
 enum { SAMPLED = 200, EACH = 512 << 10, PAGE = 4096 };
 static const char* const far = (const char*)0x7f0000000000;
 static const char* far_block(size_t i) { return far + i * EACH + i * 2654435761u % EACH / 16 * 16; }
@@ -84,7 +84,7 @@ static void say_told_apart(void) {
          regions);
 }
 
-/* All is forgotten while a block is being added: another one that comes then has another place. */
+/* The table is cleared while a block is being added: a block added later gets another place. */
 static void say_forgotten(void) {
   static char memory[2];
   struct sampled* at = place(hash_of(&memory[0]), 0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the agent with a program in C that plays the runtime."""
+"""Builds parts of the agent with a C program that simulates the runtime."""
 
 import pathlib
 import re
@@ -13,11 +13,11 @@ WALK = ("walk/reported_stack.c", "walk/late_stacks.c", "walk/own_walk.c", "walk/
 
 
 def said_by(source, parts, *options):
-    """What the program prints, built of its source here and the agent's parts; it has to end with 0."""
+    """Builds a source of this folder with parts of the agent, and returns its output; its exit status must be 0."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "program"
         stubs = pathlib.Path(folder) / "stubs.S"
-        # The probe and its semaphore, and what a part has a body of: nothing of OCaml is linked.
+        # Keeps the probe, its semaphore and stubs of linked bodies: no OCaml code is linked.
         code = (AGENT / "stubs_x86_64.S").read_text()
         bodies = "memprof_on_" if "profiles.c" in parts else "memprof_"
         stubs.write_text(re.sub(rf"(?m)^\tOCAML5?_TO_C memprof_\w+, {bodies}\w+$", "", code))

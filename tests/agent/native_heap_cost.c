@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pairs of malloc and free cost while C's memory is followed and while it is not, by turns in
- * one process. Plays the program and its watcher; the agent's slots, functions and sampler are what
- * ships. */
+/* Cost of pairs of malloc and free while the native heap is followed and while it is not,
+ * alternating in one process. It simulates the program and its watcher; the agent's slots,
+ * functions and sampler are the shipped ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -27,7 +27,7 @@ static double now_ns(void) {
 
 uint64_t memprof_now_ns(void) { return (uint64_t)now_ns(); }
 
-/* One block of 64 bytes, again and again. */
+/* Allocates and frees one block of 64 bytes repeatedly. */
 static double hot(void) {
   double begin = now_ns();
 
@@ -39,7 +39,7 @@ static double hot(void) {
   return (now_ns() - begin) / PAIRS;
 }
 
-/* Blocks of 16 to 515 bytes, each after 4,096 others. */
+/* Blocks of 16 to 515 bytes; each is freed after 4,096 others were allocated. */
 static double churn(void) {
   static void* live[LIVE];
   static unsigned at;

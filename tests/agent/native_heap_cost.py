@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what malloc and free cost a program whose C memory is followed (native_heap_cost.c)."""
+"""Prints the cost of malloc and free in a program whose native heap is followed (native_heap_cost.c)."""
 
 import fake_runtime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callstacks of the packed batch that an agent fills, read from its memory (agent-lib/include/memprof_agent_abi.h)."""
+"""Decodes callstacks of packed batches in an agent's memory (agent-lib/include/memprof_agent_abi.h)."""
 
 import dataclasses
 import struct
@@ -10,7 +10,7 @@ ALLOC, THREAD = (1, 2), 6
 WIDE, DEBUGINFO, CUT, DEEP = 1 << 3, 1 << 6, 1 << 7, 1 << 26
 FAR = 0x80000000
 COUNT = 0x1FF
-INNERMOST_IS_DEBUGINFO = 1 << 63  # of a frame, as in tests/e2e/truth/truth.h
+INNERMOST_IS_DEBUGINFO = 1 << 63  # a bit of a frame, as in tests/e2e/truth/truth.h
 
 
 @dataclasses.dataclass
@@ -68,7 +68,7 @@ def decode(head, words):
 
 
 def samples_of(target):
-    """Of the batches that are being filled by a program (AgentProcess) that stands still."""
+    """{sample id: Sample} of the unflushed batches of a stopped program (AgentProcess)."""
     samples = {}
     for (_, count, _, _, words, batch_format), at in target.batches():
         if count != 0 and batch_format == PACKED:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables of the OCaml runtime in a program that runs, by their names in its file or where the agent is told, and
-what else the agent writes to."""
+"""Reads the words that the agent writes in a running program: variables of the OCaml runtime, by name or by the
+agent's offsets, and slots for malloc."""
 
 import os
 import pathlib
@@ -9,13 +9,13 @@ import struct
 
 import agent_process as agent
 
-# What an agent that walks stacks itself writes in a session (agent-lib/walk/late_stacks.h).
+# Variables that an agent with its own stack walk writes during a session (agent-lib/walk/late_stacks.h).
 WRITTEN_BY_THE_AGENT = ("caml_fl_p_allocate", "caml_scan_roots_hook")
 
-# Further ones of OCaml 5 (agent-lib/walk/sample_switch.h): what requested_external_interrupt of a domain is left at.
+# OCaml 5 (agent-lib/walk/sample_switch.h): the value that the agent leaves in a domain's requested_external_interrupt.
 WALK_ASKS = 2
-WHOLE = 256  # frames that the runtime records of what the agent does not walk
-IN_USE = WHOLE + 1  # the same, where several domains use a profile
+WHOLE = 256  # maximum of frames that the runtime records when the agent does not walk
+IN_USE = WHOLE + 1  # the same for a profile that several domains use
 DOMAIN = struct.Struct("<QQ3Q")  # struct memprof_domain
 DOMAINS_USED = agent.HEAD.size + 2 * agent.PAUSES.size + 12
 
@@ -32,14 +32,14 @@ def written_by_the_agent(pid):
 
 
 def hooks_in(path):
-    """Where in that file the functions are that stand in slots for malloc and its like (agent-lib/native_heap/hooks.c), and in
-    the runtime's hooks of blocking sections (agent-lib/native_heap/blocking.c)."""
+    """Addresses in the file of the functions that the agent puts into slots for malloc and related functions
+    (agent-lib/native_heap/hooks.c) and into the runtime's hooks of blocking sections (blocking.c there)."""
     out = agent.listed_by_nm(path)
     return [int(line.split()[0], 16) for line in out.splitlines() if re.search(r" t hook_\w+$", line)]
 
 
 def slots_of_the_agent(pid, agent):
-    """Addresses in the program's files of words that lead to those functions of its agent, a copy of that file."""
+    """Addresses of words in the program's mapped files that point to hooks of its agent, a copy of that file."""
     agent = os.path.realpath(agent)
     files = [line.split(None, 5) for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()]
     files = [line for line in files if len(line) > 5 and line[5].startswith("/") and "r" in line[1]]
@@ -58,8 +58,8 @@ def slots_of_the_agent(pid, agent):
 
 
 def written_in_domains(read, control):
-    """Of each domain: requested_external_interrupt and the callstack size of its profile, None where it has none.
-    read(address, bytes) of the memory; control: the address of the agent's control block."""
+    """(requested_external_interrupt, callstack size of the profile or None) of each domain.
+    read(address, bytes) reads the memory; control: the address of the agent's control block."""
     def word(address):
         return struct.unpack("<Q", read(address, 8))[0]
     head = agent.unpack_head(read(control, agent.HEAD.size))
@@ -74,5 +74,5 @@ def written_in_domains(read, control):
 
 
 def is_undone(written):
-    """Whether nothing of an agent that walks stacks is in any domain."""
+    """True if no domain contains a value that an agent with its own stack walk writes."""
     return bool(written) and all(asks == 0 and frames in (None, WHOLE) for asks, frames in written)

@@ -5,8 +5,8 @@
 #include "agent-lib/callstacks.h"
 #include "agent-lib/walk/own_walk.h"
 
-/* Threads share them: a remembered stack is right for any, and one that is of another thread only
- * has to be walked anew. Nothing of a thread has to be freed when it ends. */
+/* Threads share the stacks: a walk verifies what it remembers, so a stack of another thread only
+ * costs a complete walk. Nothing has to be freed when a thread ends. */
 #define STACKS 8u
 static struct memprof_stack stacks[STACKS];
 
@@ -33,7 +33,7 @@ static int is_callstack(const struct memprof_stack *stack, value callstack)
 	return length < MEMPROF_PACKED_FRAMES ? frames == length : frames >= length;
 }
 
-/* Whether a walk that remembers nothing comes by the same states, beyond that too. */
+/* True if a complete walk has the same states, including those beyond the runtime's callstack. */
 static int is_walked_anew(const struct memprof_stack *stack, uint64_t sp, uint64_t pc)
 {
 	uint32_t i = stack->count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's own walk of OCaml 4 stacks (agent-lib/walk/delta_walk.h), proven on the program that
- * runs: an agent that is built with this compares what it finds with the callstacks of the runtime,
- * in sessions that the runtime captures and while a test wants it to. No record depends on it. All
- * calls under the runtime lock.
+ * Verifies the agent's own walk of OCaml 4 stacks (agent-lib/walk/delta_walk.h) in a running
+ * program: an agent built with this file compares its walks with the runtime's callstacks, in
+ * sessions with runtime capture and while a test requests it. No record depends on it. The caller
+ * holds the runtime lock.
  */
 #ifndef MEMPROF_STACK_CHECK_H
 #define MEMPROF_STACK_CHECK_H
@@ -12,22 +12,22 @@
 
 struct memprof_record;
 
-/* Written by who looks at the agent's memory. */
+/* Set by the test through the agent's memory. */
 extern volatile uint32_t memprof_stack_check_wanted;
-/* Over the process's life; read by who looks at the agent's memory. */
+/* Counts over the process's lifetime, which the test reads through the agent's memory. */
 struct memprof_stack_checks {
   uint64_t equal;
   uint64_t different;
-  /* Not compared: the callback may be later than the sample. */
+  /* Not compared, because the callback may run later than the sample. */
   uint64_t postponed;
-  uint64_t too_deep; /* not compared: more than MEMPROF_STACK_SLOTS */
-  uint64_t walked;   /* slots, of walks that were compared */
+  uint64_t too_deep; /* not compared: more than MEMPROF_STACK_SLOTS slots */
+  uint64_t walked;   /* slots of compared walks */
   uint64_t verified;
-  uint64_t unsupported; /* samples in a runtime where the walk cannot be */
+  uint64_t unsupported; /* samples in a runtime that does not allow the walk */
 };
 extern struct memprof_stack_checks memprof_stack_checks;
 
-/* In the callback of a sample, before anything of the runtime is called. */
+/* To call in the callback of a sample, before any function of the runtime. */
 void memprof_check_stack(const struct memprof_record* record, intptr_t callstack);
 #define MEMPROF_ON_CALLSTACK memprof_check_stack
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The in-process agent alone: its ELF contract, its life, and what it must never do."""
+"""The agent alone: its ELF contract, its states, and what it must never do."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def kill(pid):
 
 
 def ways_through(code):
-    """The instructions of a function without loops, as they follow each other, for each way to its end."""
+    """The sequence of instructions on each path through a function without loops."""
     lines = [line for line in code.splitlines() if re.match(r"\s+[0-9a-f]+:\t", line)]
     at = {int(line.split(":")[0], 16): i for i, line in enumerate(lines)}
     ways = []
@@ -65,7 +65,7 @@ class ElfContract(unittest.TestCase):
              "memprof_c_heap", "memprof_share_order", "memprof_snapshot", "sigaltstack"])
 
     def test_hooks_are_there_after_what_they_call(self):
-        """Another domain may call a hook as soon as it is stored: what it calls next has to be stored by then."""
+        """Another domain may call a hook as soon as it is stored, so its next hook must be stored first."""
         for function, stored in (("chain_hooks", "next"), ("memprof_pauses_begin", "next_")):
             code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", AGENT],
                                   capture_output=True, text=True).stdout
@@ -81,8 +81,8 @@ class ElfContract(unittest.TestCase):
             self.assertGreater(storing, 0, code)
 
     def test_its_probe_is_in_one_mapping_of_its_load(self):
-        """For each that the dynamic linker makes the kernel searches all mappings of the program for the semaphore:
-        the first segment's, which is as long as all of them, and those of the others."""
+        """For each mapping with a probe, the kernel searches all mappings of the program for the semaphore. The dynamic
+        linker first maps the first segment over the length of all, then the others."""
         notes, headers = (subprocess.run(["readelf", option, "-W", AGENT], capture_output=True, text=True).stdout
                           for option in ("-n", "-l"))
         probe = int(notes.split("Location: ")[1].split(",")[0], 16)
@@ -96,7 +96,7 @@ class ElfContract(unittest.TestCase):
         self.assertEqual(1, sum(begin <= at < end for begin, end in pages), headers)
 
     def test_is_small(self):
-        """Where it has to be copied into a container, the program waits for the copy."""
+        """If it has to be copied into a container, the program waits for the copy."""
         self.assertLess(os.path.getsize(AGENT), 185_000)
 
     def test_runs_with_old_c_libraries(self):
@@ -140,7 +140,7 @@ class Life(unittest.TestCase):
                     for site in json.loads(target.ask("stat"))["sites"].values())
         (first, count, generation, *_), _ = target.batch()
         self.assertEqual(generation, 7)
-        # Each sampled block gives one record or more; most blocks are small.
+        # Each sampled block produces at least one record; most blocks are small.
         self.assertGreater(first + count, words * 1e-3)
         target.watch(False)
         target.ask("go 1")
@@ -151,7 +151,7 @@ class Life(unittest.TestCase):
         self.assertEqual(target.head()["last_sample_id"], before)
         self.assertEqual(target.close()[0], 0)
 
-    def test_starts_again_and_numbers_go_on(self):
+    def test_starts_again_and_numbers_continue(self):
         target = self.start("known_alloc")
         for generation in (1, 2, 3):
             target.request(1e-4, generation)
@@ -201,7 +201,7 @@ class Life(unittest.TestCase):
         target.watch(True)
         target.ask("go 1")
         target.state(agent.SAMPLING, 1)
-        # A watcher that died while the kernel forgot to lower the semaphore.
+        # A watcher has died, and the kernel did not lower the semaphore.
         target.request(1e-3, 1, lease=-1.0)
         target.ask("go 1")
         self.assertEqual(target.head()["state"], agent.IDLE)
@@ -213,7 +213,7 @@ class Life(unittest.TestCase):
         self.assertEqual(target.close()[0], 0)
 
     def records_by_number(self, target, enough):
-        """What can be seen of the unflushed records between steps of the program, by their numbers."""
+        """{number: record} of the unflushed records that are visible between steps of the program."""
         records = {}
         for _ in range(200):
             for step in ("go 1", "minor", "minor", "full"):
@@ -252,7 +252,7 @@ class Life(unittest.TestCase):
                 self.assertGreater(n_samples, 0)
             else:
                 self.assertEqual((size, n_samples), (0, 0))
-        # A block that was seen from its beginning has a story; records that were not seen leave holes in it.
+        # Each block's records are part of a possible story; records that were never visible are missing.
         possible = (*whole, [agent.ALLOC_MAJOR, agent.DEALLOC_MAJOR])
         for kinds in self.stories(records).values():
             self.assertTrue(any(self.is_part(kinds, story) for story in possible), kinds)
@@ -278,7 +278,7 @@ class Life(unittest.TestCase):
         self.assertGreater(target.pauses(0)[0], 0)
         self.assertEqual(target.close()[0], 0)
 
-    def test_leaves_a_program_alone_that_uses_memprof_itself(self):
+    def test_does_not_disturb_a_program_that_uses_memprof(self):
         target = self.start("uses_memprof")
         target.request(1e-4, 5)
         target.watch(True)
@@ -287,22 +287,22 @@ class Life(unittest.TestCase):
         code, rest = target.close()
         self.assertEqual(code, 0)
         own = json.loads(rest)
-        # Its own sampling went on undisturbed: within 6 standard errors.
+        # The program's own sampling continued undisturbed: within 6 standard errors.
         expected = own["words"] * 1e-4
         self.assertLess(abs(own["samples"] - expected), 6 * expected ** 0.5 + 1)
 
     def check_forked(self, child):
-        # Nobody tells it to: its semaphore is raised and its lease runs for an hour.
+        # It stops by itself: its semaphore is raised and its lease lasts an hour.
         head = child.state(agent.IDLE)
         self.assertEqual((0.0, 1, 1), (head["requested_rate"], head["starts"], head["stops"]))
-        # What its parent had not flushed is not the child's to tell.
+        # The child must not report its parent's unflushed records.
         self.assertEqual(0, head["unflushed"])
         child.request(1e-3, 2)
         child.state(agent.SAMPLING, 2)
         _, records = eventually(lambda: (tail := child.tail()) and tail[1] and tail, "the child samples")
         self.assertEqual({child.pid}, {origin >> 8 for *_, origin in records})
 
-    def test_forked_children_stop_and_the_parent_goes_on(self):
+    def test_forked_children_stop_and_the_parent_continues(self):
         target = self.start("forks")
         target.request(1e-3, 1)
         target.watch(True)
@@ -328,7 +328,7 @@ class Life(unittest.TestCase):
 
 
 class Collector(unittest.TestCase):
-    """The collector must not notice: nothing of ours is allocated on the OCaml heap."""
+    """The agent does not affect the collector: it allocates nothing on the OCaml heap."""
 
     def gc_of(self, rate):
         target = AgentProcess("churn", "20000000")
@@ -342,7 +342,7 @@ class Collector(unittest.TestCase):
         return [int(word) for word in line[2:]]
 
     def minor_words_of(self, rate):
-        """Minor words allocated, and sampled blocks, over the same commands."""
+        """Allocated minor words and number of sampled blocks after the same commands."""
         target = AgentProcess("known_alloc")
         if rate:
             target.request(rate, 1)
@@ -357,8 +357,8 @@ class Collector(unittest.TestCase):
         bare, _ = self.minor_words_of(None)
         sampled, samples = self.minor_words_of(1e-3)
         self.assertGreater(samples, 1000)
-        # The runtime allocates a record of 5 words for each sampled block; some may be sampled while the answer is
-        # written, after its words were read.
+        # The runtime allocates a record of 5 words for each sampled block. Some blocks may be sampled after the answer
+        # has read its count of words.
         self.assertIn(5 * samples - (sampled - bare), (0, 5, 10))
 
     def test_same_result_and_collections_with_and_without(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent alone, in programs that call Gc.Memprof.stop: what it says, and that it goes on."""
+"""The agent alone, in programs that call Gc.Memprof.stop: it reports this and continues."""
 
 import json
 import os
@@ -31,7 +31,7 @@ class Stops(unittest.TestCase):
         return json.loads(target.ask(command))
 
     def work_until(self, target, reached):
-        """Each step is work of the program, never time: 80,000 words, and a minor collection."""
+        """Lets the program work step by step, independent of time. A step is 80,000 words and a minor collection."""
         for _ in range(200):
             self.work(target)
             if reached(target.head()):
@@ -39,12 +39,12 @@ class Stops(unittest.TestCase):
         raise AssertionError(target.head())
 
     def assert_samples(self, target):
-        """The estimate of what is allocated from here on is right."""
+        """The estimate of the words allocated from here on is correct."""
         words, samples = self.work(target)["words"], target.head()["last_sample_id"]
         for _ in range(5):
             self.work(target)
         words, samples = self.work(target)["words"] - words, target.head()["last_sample_id"] - samples
-        # A triple is a sample or more, nearly always one.
+        # A triple has at least one sample, nearly always exactly one.
         self.assertLess(abs(samples / self.RATE - words), 6 * (words / self.RATE) ** 0.5 + 0.005 * words)
 
     def test_ocaml4_says_so_and_can_be_started_again(self):
@@ -72,13 +72,13 @@ class Stops(unittest.TestCase):
         self.assertEqual(0, target.close()[0])
 
     def assert_own_samples(self, target, before):
-        """Of the program's tracker, since an answer."""
+        """The program's own tracker has sampled correctly since the answer `before`."""
         after = self.work(target, "go 200000")
         words = after["words"] - before["words"]
         self.assertLess(abs(after["own_samples"] - before["own_samples"] - words / 100), 6 * (words / 100) ** 0.5)
 
     def test_ocaml4_makes_room_for_a_tracker_that_the_program_starts(self):
-        """make targets-4.12 targets-4.14 adds those."""
+        """make targets-4.12 targets-4.14 adds these versions."""
         for folder in ("targets", "targets-4.12", "targets-4.14"):
             if os.path.exists(os.path.join(BUILD, folder, "stops_memprof")):
                 with self.subTest(folder):
@@ -122,7 +122,7 @@ class Stops(unittest.TestCase):
         self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml4_leaves_the_program_alone_that_then_samples_itself(self):
+    def test_ocaml4_stops_when_the_program_samples_itself(self):
         target = self.start()
         self.sampled(target)
         self.work(target, "stop")
@@ -140,7 +140,7 @@ class Stops(unittest.TestCase):
         self.assertEqual(0, target.close()[0])
 
     def test_ocaml4_is_not_asked_while_callbacks_come(self):
-        """Asking raises an exception; the program would see its words."""
+        """The question raises an exception, whose allocation the program would notice."""
         target = self.start()
         self.sampled(target)
         for _ in range(50):
@@ -149,7 +149,7 @@ class Stops(unittest.TestCase):
         self.assertEqual((agent.SAMPLING, 0, 1), (head["state"], head["program_stops"], head["starts"]))
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_goes_on_in_the_same_session(self):
+    def test_ocaml5_continues_in_the_same_session(self):
         target = self.start("targets-trixie")
         self.sampled(target)
         for stops in (1, 2):
@@ -159,7 +159,7 @@ class Stops(unittest.TestCase):
             self.assert_samples(target)
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_leaves_the_program_alone_that_then_samples_itself(self):
+    def test_ocaml5_stops_when_the_program_samples_itself(self):
         target = self.start("targets-trixie")
         self.sampled(target)
         target.command("stop")
@@ -175,8 +175,9 @@ class Stops(unittest.TestCase):
         self.work(target, "stop")
         self.assertEqual(0, target.close()[0])
 
-    def test_ocaml5_goes_on_when_the_tracker_stops_that_the_program_has_started(self):
-        """It takes the place of the session's profile: by the runtime itself in OCaml 5.5. make targets-forky adds 5.4."""
+    def test_ocaml5_continues_when_the_programs_tracker_stops(self):
+        """The program's tracker replaces the session's profile; in OCaml 5.5 the runtime does this itself. make
+        targets-forky adds 5.4."""
         for folder in ("targets-trixie", "targets-forky", "targets-experimental"):
             if os.path.exists(os.path.join(BUILD, folder, "stops_memprof")):
                 with self.subTest(folder):
@@ -199,7 +200,7 @@ class Stops(unittest.TestCase):
         self.assertEqual(0, target.close()[0])
 
     def test_ocaml53_raises_what_it_would_without_us(self):
-        """A start while the program's own tracker runs, and one with a wrong rate."""
+        """For a start while the program's own tracker runs, and for one with an invalid rate."""
         target = self.start("targets-trixie")
         self.sampled(target)
         self.assertEqual(1, self.work(target, "start 2")["failures"])

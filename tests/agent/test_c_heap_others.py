@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C memory, in the agent alone: who else has to do with it, forked children and those who listen to its probes."""
+"""The native heap in the agent alone: forked children, and other listeners to its probes."""
 
 import json
 import math
@@ -15,12 +15,12 @@ from c_process import FOLLOWING, LINKER_LOCKED, CProcess
 
 
 class FollowedChildren(unittest.TestCase):
-    """Forked ones, of which somebody asks that their C memory be followed."""
+    """Forked children whose native heap memprofd asks to follow."""
 
     folder = "targets"
 
     def followed_children(self, n, attack=""):
-        """What has become of so many; each of them comes to answer."""
+        """The outcomes of n children, each of which answers."""
         target = CProcess(program="forks", folder=self.folder, attack=attack)
         self.addCleanup(target.process.kill)
         states = []
@@ -30,7 +30,7 @@ class FollowedChildren(unittest.TestCase):
                 forked.watch(True)
 
                 def answers():
-                    forked.ask_for(512, generation=1)  # again: it may have been in the middle of its beginning
+                    forked.ask_for(512, generation=1)  # repeated: the child may still have been starting
                     return forked.heap()["generation"] == 1
                 eventually(answers, "it answers")
                 states.append(forked.heap()["state"])
@@ -41,7 +41,7 @@ class FollowedChildren(unittest.TestCase):
     def test_they_are(self):
         self.assertEqual([FOLLOWING] * 2, self.followed_children(2))
 
-    def test_those_that_nobody_asks_for_have_no_hooks(self):
+    def test_those_without_a_request_have_no_hooks(self):
         target = CProcess(program="forks", folder=self.folder)
         self.addCleanup(target.process.kill)
         before = target.blocking_hooks()
@@ -56,8 +56,8 @@ class FollowedChildren(unittest.TestCase):
         os.kill(child, signal.SIGKILL)
         self.assertEqual(0, target.close()[0])
 
-    def test_not_those_that_would_stand_still(self):
-        """Another thread, which the child does not have, has left the dynamic linker locked in it."""
+    def test_not_those_that_would_hang(self):
+        """A thread that does not exist in the child holds the dynamic linker's lock there."""
         self.assertIn(LINKER_LOCKED, self.followed_children(5, "hold-linker"))
 
 
@@ -66,7 +66,7 @@ class FollowedChildrenOfOcaml5(FollowedChildren):
 
 
 class OthersListen(unittest.TestCase):
-    """The kernel's own tracing, which knows no more of the probes than the contract otel_memory says."""
+    """The kernel's own tracing, which only relies on the contract of otel_memory."""
 
     GROUP = f"otel_{os.getpid()}"
     REGISTERS = {"alloc": "block=%di:x64 bytes=%si:u64 weight=%dx:u64", "free": "block=%di:x64"}
@@ -81,7 +81,7 @@ class OthersListen(unittest.TestCase):
         os.mkdir(f"{self.tracing}/instances/{self.GROUP}")
         self.addCleanup(os.rmdir, f"{self.tracing}/instances/{self.GROUP}")
         for name, registers in self.REGISTERS.items():
-            offset = symbol(AGENT, f"memprof_c_{name}_probe")  # of the first segment: the same in the file
+            offset = symbol(AGENT, f"memprof_c_{name}_probe")  # in the first segment, so address and file offset agree
             self.write("uprobe_events", f"p:{self.GROUP}/{name} {AGENT}:{offset:#x} {registers}")
             self.addCleanup(self.write, "uprobe_events", f"-:{self.GROUP}/{name}")
 
@@ -91,7 +91,7 @@ class OthersListen(unittest.TestCase):
         os.close(out)
 
     def trace_of(self, target, command):
-        """What is told while the program does that: {probe: [values]}."""
+        """{probe: [values]} of the events during a command of the program."""
         events = f"instances/{self.GROUP}/events/{self.GROUP}/enable"
         self.write(f"instances/{self.GROUP}/set_event_pid", str(target.pid))
         os.close(os.open(f"{self.tracing}/instances/{self.GROUP}/trace", os.O_WRONLY | os.O_TRUNC))
@@ -113,7 +113,7 @@ class OthersListen(unittest.TestCase):
         self.assertGreater(len(told["alloc"]), 300)
         self.assertEqual({1000}, {size for _, size, _ in told["alloc"]})
         self.assertEqual({0}, {weight % 512 for _, _, weight in told["alloc"]})
-        # Each byte stands for itself.
+        # The weights add up to the allocated bytes.
         weight = sum(weight for *_, weight in told["alloc"])
         self.assertLess(abs(weight - 500_000), 5 * math.sqrt(500_000 * 512))
         told = self.trace_of(target, "kinds 100")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's protocol of domains, step by step, against a runtime that does what it is told to (fake_domains.c)."""
+"""The agent's protocol for domains, step by step, with a simulated runtime (fake_domains.c)."""
 
 import re
 import unittest
@@ -11,7 +11,7 @@ PARTS = ("session.c", "pauses.c", "tracked_entries.c", "domains.c", "profiles.c"
 
 
 def steps():
-    """What fake_domains says: (step, numbers) for each line."""
+    """The output of fake_domains: (step, numbers) for each line."""
     said = fake_runtime.said_by("fake_domains.c", PARTS)
     return [(line.split(":")[0], {key: int(n) for key, n in re.findall(r"(\w+)=(-?\d+)", line)} or line.split(": ")[-1])
             for line in said.splitlines()]
@@ -35,7 +35,7 @@ class Protocol(unittest.TestCase):
     def test_profiles_are_discarded_once_every_domain_has_passed(self):
         self.assertEqual(
             [("hook 0", 1, 0, 1), ("hook 1", 2, 0, 1), ("hook 2", 3, 0, 1),
-             # The third is in a blocking section then, and so in no sampling function.
+             # The third domain is then in a blocking section, and so not in a sampling function.
              ("stop", 3, 0, 0), ("hook 0", 3, 0, 0), ("hook 1", 3, 3, 1)],
             self.numbers("starts", "discards", "cleared")[:6])
 
@@ -45,7 +45,7 @@ class Protocol(unittest.TestCase):
             self.numbers("starts", "program_stops")[6:11])
 
     def test_what_the_program_starts_itself_is_left_alone(self):
-        """It is told of once; when the program stops that too, the domain is sampled on."""
+        """It is reported once. When the program stops its own profile too, sampling of the domain continues."""
         self.assertEqual([("hook 2", 8, 2, 1), ("hook 2", 8, 2, 1), ("hook 2", 9, 2, 1)],
                          self.numbers("starts", "program_stops", "conflicts")[11:14])
 
@@ -53,7 +53,7 @@ class Protocol(unittest.TestCase):
         self.assertEqual([("stop", 0), ("hook 0", 0), ("blocks 1", 0), ("ends 2", 1)], self.numbers("cleared")[14:18])
 
     def test_profiles_are_kept_while_another_session_is_due(self):
-        """Of as many sessions as are followed; those before are discarded as the next one begins."""
+        """The followed sessions keep their profiles; older ones are discarded when the next session begins."""
         steps = self.numbers("discards", "cleared")[17:]
         _, before, _ = steps[0]
         begun = [(step, discards - before) for step, discards, _ in steps if step.startswith("since")]
@@ -81,14 +81,14 @@ class Protocol(unittest.TestCase):
         self.assertEqual((1, since, of + 1), self.session("second"))
 
     def test_what_is_allocated_between_sessions_is_counted(self):
-        """By a domain that had stopped, and did not sample yet when the next session began; nothing when none was
-        wanted meanwhile."""
+        """It counts a domain that had stopped and did not sample yet when the next session began, but not while no
+        session was requested."""
         self.assertEqual([("first", 0), ("second", 0), ("all have joined", 1000), ("none wanted", 1000),
                           ("third", 1000), ("all have joined it", 1000)],
                          [(step, said["unsampled"]) for step, said in self.sessions.items() if isinstance(said, dict)])
 
-    def test_a_session_follows_nothing_when_a_death_was_not_told(self):
-        """None was wanted for a moment, and what died then was in no record."""
+    def test_a_session_follows_nothing_after_an_unreported_death(self):
+        """For a moment no session was requested, and deaths in it had no record."""
         self.assertEqual(0, self.session("none wanted")[0])
         self.assertEqual(0, self.session("told while none is wanted"))
         self.assertEqual(1, self.session("told while one is due"), "it has not been forgotten yet")
@@ -96,8 +96,8 @@ class Protocol(unittest.TestCase):
         self.assertEqual((1, of), (sampling, since))
 
     def test_a_copy_is_made_of_all_domains_or_of_none(self):
-        """One that has left the sections, and still counts as running, may be giving away its heap. When all have come
-        too late, there is no copy (ETIME)."""
+        """A domain that has left the sections but still counts as running may be giving away its heap. If all domains
+        arrive too late, there is no copy (ETIME)."""
         self.assertEqual([("copy of all", 4242, 3, 1), ("copy too late", -62, 0, 1), ("copy while one ends", 4242, 3, 3),
                           ("copy of one", 4242, 1, 0)],
                          [(step, *(said[key] for key in ("child", "domains", "sections"))) for step, said in self.copies])

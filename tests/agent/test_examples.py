@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of agent-lib/examples say about themselves what is so."""
+"""Programs of agent-lib/examples publish correct values."""
 
 import json
 
@@ -14,7 +14,7 @@ def next_of(n):
 
 
 def way_of(n):
-    """All numbers up to 1."""
+    """All numbers from n to 1 in the Collatz sequence."""
     way = [n]
     while way[-1] != 1:
         way.append(next_of(way[-1]))
@@ -22,7 +22,7 @@ def way_of(n):
 
 
 def records():
-    """First numbers of ways that are longer than all before."""
+    """Start numbers of sequences that are longer than all previous ones."""
     longest, found = 1, []
     for n in range(1, LAST + 1):
         if len(way_of(n)) > longest:
@@ -32,7 +32,7 @@ def records():
 
 
 class Ways(E2ETest):
-    """What was written for Ocamlviz: each of its observations shows what the program computes."""
+    """A program written for Ocamlviz: each of its observations shows the program's numbers."""
 
     def answer(self, daemon, pid, *arguments):
         answer = json.loads(daemon.ctl("values", "--pid", pid, "-o", "json", *arguments).stdout)
@@ -63,14 +63,14 @@ class Ways(E2ETest):
         self.check_ways(daemon, target, last)
 
     def check_share(self, daemon, target, share):
-        """A function is called when the program asks whether somebody looks."""
+        """A published function is called when the program checks for viewers."""
         def evaluated():
             target.command("ask")
             return self.answer(daemon, target.pid)[0]["share"]["value"]["number"] == share
         harness.eventually(evaluated, "the function is called")
 
     def check_ways(self, daemon, target, last):
-        """Each number once, though ways meet, and the way back from 1."""
+        """Each number occurs once although sequences meet, and 1 points back."""
         _, answer = self.answer(daemon, target.pid, "--graph", "ways")
         value = answer["reported"][0]["value"]
         places = [field["value"]["integer"] for node in value["graph"] for field in node["fields"][:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C memory, in the agent alone: which slots it fills, what it samples, and that nothing is left behind."""
+"""The native heap in the agent alone: the slots it fills, its samples, and a clean end."""
 
 import math
 import os
@@ -18,7 +18,6 @@ MATRIX = os.environ.get("MEMPROFD_MATRIX")  # the long form
 LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_library.so"))
 OTHER_LIST = os.path.abspath(os.path.join(BUILD, "tests/hostile/libother_list.so"))
 CXX_LIBRARY = os.path.abspath(os.path.join(BUILD, "targets", "c_memory_cxx.so"))
-# calloc, say, may not be called by the program itself; these are.
 HOOKS = re.findall(r" t (hook_\w+)$", subprocess.run(["nm", AGENT], capture_output=True, text=True).stdout, re.M)
 
 
@@ -29,7 +28,7 @@ class CHeap(unittest.TestCase):
         self.target = CProcess(folder=self.folder)
 
     def tearDown(self):
-        self.target.process.stdin.write("exit\n")  # the first one ends what it may be in the middle of
+        self.target.process.stdin.write("exit\n")  # the first line ends a command that still runs
         code, _ = self.target.close()
         self.assertEqual(0, code)
 
@@ -47,13 +46,13 @@ class CHeap(unittest.TestCase):
         words = self.target.hooked_words()
         self.assertEqual(heap["slots"], len(words))
         self.assertEqual(0, heap["slots_left"])
-        # The program's and the C library's own.
+        # Slots of the program and of the C library.
         self.assertGreaterEqual(len(words), 9)
         self.assertEqual(before, self.target.protections(), "memory that was read-only is so again")
         self.target.ask("kinds 2000")
         heap = self.target.heap()
         self.assertEqual(heap["samples"], heap["frees"])
-        # Of 1,000 bytes at 512 for a sample one block in seven has none; each kind is a seventh or so of all.
+        # At an interval of 512 bytes, one in seven blocks of 1,000 bytes has no sample; each kind is about a seventh.
         self.assertGreater(heap["samples"], 2000 * 7 * 0.75)
         self.target.leave()
         self.target.ask("minor")
@@ -65,12 +64,12 @@ class CHeap(unittest.TestCase):
         self.target.follow(10_000)
         asked = int(self.target.ask("leak 20000 500"))
         heap = self.target.heap()
-        # 1,000 expected; blocks with two samples are one in forty.
+        # 1,000 samples are expected; one in forty blocks has two.
         self.assertLess(abs(heap["samples"] - asked / 10_000 * 0.975), 5 * 32)
         self.assertEqual(0, heap["frees"])
 
     def test_a_failed_realloc_leaves_its_block_followed(self):
-        """A sample of the block, once lost, would be missing among those that are freed."""
+        """If the block's sample were lost, the count of freed samples would be too low."""
         self.target.follow(512)
         self.target.ask("grow 5000")
         heap = self.target.heap()
@@ -87,7 +86,7 @@ class CHeap(unittest.TestCase):
         self.target.command(f"load {LIBRARY} 500")
         self.assertEqual("500000\n", self.target.answer())
         self.assertGreater(self.target.heap()["samples"], before + 400)
-        # Unloaded while its slots are ours.
+        # The library is unloaded while its slots contain the agent's functions.
         self.target.ask("unload")
         self.target.ask("unload")
         self.target.leave()
@@ -117,7 +116,7 @@ class CHeap(unittest.TestCase):
         self.assertEqual((samples, 1 << 40, 2), (heap["samples"], heap["interval"], heap["starts"]))
 
     def test_without_a_watcher_the_next_sample_ends_it(self):
-        """As when memprofd is killed: nobody asks for the end."""
+        """memprofd may be killed: it then does not request the end."""
         self.target.follow(512)
         self.target.watch(False)
         self.target.ask("leak 100 1000")
@@ -137,10 +136,11 @@ class CHeap(unittest.TestCase):
         self.target.follow(512)
         self.target.ask("fork")
         heap = self.target.heap()
-        self.assertLess(heap["samples"], 200)  # of the parent's own
+        self.assertLess(heap["samples"], 200)  # those of the parent itself
 
     def test_threads_libraries_and_children_over_many_sessions(self):
-        """The program does what could meet a begin or an end all the time, and checks its memory; 200 times."""
+        """200 sessions, while the program keeps doing whatever could collide with a begin or an end, and checks its
+        memory."""
         self.target.ask("threads 8")
         self.target.command(f"spin {LIBRARY}")
         self.target.watch(True)
@@ -157,7 +157,7 @@ class CHeap(unittest.TestCase):
 
 class CHeapOfBoundProgram(unittest.TestCase):
     def test_all_slots_hold_what_they_held(self):
-        """All files' tables are compared, of a program whose calls the linker has bound at its start."""
+        """Compares the tables of all files in a program whose calls the linker has bound at its start."""
         target = CProcess(env={"LD_BIND_NOW": "1"})
         self.addCleanup(target.process.kill)
         before = target.filled_by_the_linker()
@@ -175,7 +175,7 @@ class CHeapOfOcaml5(CHeap):
 
 
 class Attacked(unittest.TestCase):
-    """Programs that do to their files what files usually have not to suffer, or whose children do (tests/hostile/attacks/slots.c)."""
+    """Programs that change their mapped files in unusual ways, or whose children do (tests/hostile/attacks/slots.c)."""
 
     def attacked(self, *attack, **options):
         self.target = CProcess(attack="; ".join(attack), **options)
@@ -208,7 +208,7 @@ class Attacked(unittest.TestCase):
         self.ends_well()
 
     def test_what_the_program_has_opened_stays_open(self):
-        """Its constants are written to when they can be, from then on."""
+        """Memory that the program has made writable, and keeps writing to, stays writable."""
         with tempfile.TemporaryDirectory() as folder:
             go = os.path.join(folder, "go")
             self.attacked("open-relro go", env={"HOSTILE_GO": go})
@@ -216,7 +216,7 @@ class Attacked(unittest.TestCase):
             closed = self.target.protections()
             open(go, "w").close()
             eventually(lambda: self.target.protections() != closed, "they can be written to")
-            time.sleep(0.05)  # the fault
+            time.sleep(0.05)  # the fault would occur now
             before = self.target.protections()
             self.target.leave()
             self.target.ask("minor")
@@ -232,7 +232,7 @@ class Attacked(unittest.TestCase):
             self.ends_well()
 
     def test_hooks_are_put_back_where_no_slot_could_be_filled(self):
-        """A file whose constants can be written to is not known to be relocated yet."""
+        """A file with writable constants may not have been relocated yet, so none of its slots are filled."""
         self.attacked("open-relro at-once")
         before = self.target.blocking_hooks()
         self.target.note_blocking_sections(self.target.heap_at)
@@ -243,14 +243,14 @@ class Attacked(unittest.TestCase):
         self.target.ask("minor")
         self.assertEqual(before, self.target.blocking_hooks())
 
-    def test_tables_of_a_file_that_nobody_may_read_any_more(self):
+    def test_tables_of_a_file_that_has_become_unreadable(self):
         self.attacked(f"hide-tables {LIBRARY}")
         self.follows_and_leaves()
         self.ends_well()
 
     def test_a_file_that_is_in_the_list_and_nowhere_else(self):
         self.attacked(f"unmap {LIBRARY}")
-        self.follows_and_leaves()  # its own end it does not survive
+        self.follows_and_leaves()  # the program would not survive its own regular end
 
     def test_a_list_that_lies(self):
         self.attacked(f"lie-in-list {LIBRARY}")
@@ -262,7 +262,7 @@ class Attacked(unittest.TestCase):
         self.ends_well()
 
     def test_a_forked_child_asks_the_linker_for_nothing(self):
-        """Another thread has left it locked, which does not exist in the child."""
+        """A thread that does not exist in the child holds the linker's lock there."""
         self.attacked("hold-linker")
         self.target.follow(512)
         self.assertTrue(self.target.ask_within(30, "fork"), "its child stands still")
@@ -277,7 +277,7 @@ class Attacked(unittest.TestCase):
 
 
 class OfAnotherMalloc:
-    """The same with a malloc that is preloaded, and is found before the C library's."""
+    """The same with a preloaded malloc, which is found before the C library's."""
 
     allocator = ""
 
@@ -305,21 +305,21 @@ class OfAnotherMalloc:
         self.assertEqual([], self.target.hooked_words())
 
     def test_operators_of_cxx(self):
-        """They are the malloc's own, and are not built on malloc."""
+        """They belong to the preloaded library and do not call malloc."""
         self.target.follow(512)
         self.target.ask(f"load {CXX_LIBRARY} 1")
-        # Beside another malloc it is looked at what its calls were bound to, ever more seldom.
+        # With another malloc loaded, the agent checks the binding of the library's calls, at growing intervals.
         for _ in range(16):
             self.target.ask("minor")
         before = self.target.heap()
         self.target.ask(f"load {CXX_LIBRARY} 1000")
         heap = self.target.heap()
         samples, frees = (heap[key] - before[key] for key in ("samples", "frees"))
-        # Of blocks of 1,000 bytes twice, 1,024 and 2,048 which are freed, and of one of 1,000 which is not. An
-        # exception that passes has a block, too.
+        # Samples per round: blocks of 1,000 bytes twice, 1,024 and 2,048 are freed, one of 1,000 is not. A passing
+        # exception has a block, too.
         share = [1 - math.exp(-size / 512) for size in (1_000, 1_000, 1_024, 2_048, 1_000)]
         self.assertGreater(frees, 1000 * sum(share[:-1]) - 5 * math.sqrt(1000))
-        # Those that call malloc count once; an exception has a block, too.
+        # Operators that call malloc count once; an exception has a block, too.
         self.assertLess(samples, 1.2 * 1000 * sum(share))
         self.assertAlmostEqual(samples - frees, 1000 * share[-1], delta=5 * math.sqrt(1000))
 
@@ -348,26 +348,26 @@ class Mimalloc(OfAnotherMalloc, unittest.TestCase):
 
 
 class Glibc(OfAnotherMalloc, unittest.TestCase):
-    """Its own, where the operators of C++ call malloc."""
+    """glibc's own malloc, which the operators of C++ call."""
     allocator = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
 
 
 class Parts(unittest.TestCase):
-    """The sampler and the table of blocks, with a program that plays the rest."""
+    """The sampler and the table of blocks, with a program that simulates the rest."""
 
     def test_sampler_and_blocks(self):
         said = dict(line.split("=") for line in
                     fake_runtime.said_by("fake_native_heap.c", ["native_heap/sampler.c"]).splitlines())
-        # 100 million bytes in blocks of 1 to 8,191, at one sample for 10,000: an error is 0.9 %.
+        # 100 million bytes in blocks of 1 to 8,191 bytes, one sample per 10,000 bytes: the standard error is 0.9 %.
         self.assertAlmostEqual(float(said["estimate"]), float(said["truth"]), delta=0.045 * float(said["truth"]))
         self.assertEqual("0", said["lost"])
         self.assertEqual("0", said["wrong"])
         self.assertGreater(int(said["refused"]), 0)
         self.assertEqual("0", said["left"])
-        # 200 blocks in 25,600 regions of 4 KB, for which there are 16,384 counts.
+        # 200 blocks in 25,600 regions of 4 KB, which share 16,384 counts.
         self.assertEqual(("0", "0"), (said["missed"], said["regions"]))
         self.assertAlmostEqual(float(said["slow"]), 0.012, delta=0.002)
-        # One is being added, the others of its places are free.
+        # One place is claimed by a block that is being added; the block's other places are free.
         self.assertEqual("32", said["claimed"])
 
 
@@ -383,7 +383,7 @@ class ElfContract(unittest.TestCase):
             self.assertRegex(code, rf"<{name}>:\n\s+[0-9a-f]+:\t90\s+\tnop\n")
 
     def test_its_probes_are_those_of_the_contract(self):
-        """Consumers of otel_memory read these registers without looking at what the note says of them."""
+        """Consumers of otel_memory read these registers without checking the note."""
         notes = subprocess.run(["readelf", "-n", AGENT], capture_output=True, text=True).stdout
         for name, arguments in (("alloc", "8@%rdi 8@%rsi 8@%rdx"), ("free", "8@%rdi")):
             found = re.search(rf"Provider: otel_memory\s+Name: {name}\s+Location: 0x([0-9a-f]+), .*\s+Arguments: (.*)\n", notes)
@@ -391,7 +391,7 @@ class ElfContract(unittest.TestCase):
             self.assertEqual(symbol(AGENT, f"memprof_c_{name}_probe"), int(found[1], 16))
 
     def test_what_runs_within_malloc_calls_nothing_of_the_c_library(self):
-        """Called under any lock: a function that allocates or locks would be the program's end."""
+        """These functions may run under any lock: one that allocates or locks could deadlock the program."""
         for function in (*HOOKS, "memprof_c_allocated", "memprof_c_freed", "memprof_c_weight", "memprof_blocking_note", "memprof_c_still_there", "memprof_c_samples",
                          "resize_sampled", "tell", "memprof_sampled_add", "memprof_sampled_take"):
             code = subprocess.run(["objdump", "-d", f"--disassemble={function}", AGENT], capture_output=True,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions that the agent captures in OCaml 4: what it tells, and what it does to the runtime's variables.
+"""Sessions with agent capture in OCaml 4: the reported callstacks, and the agent's writes to runtime variables.
 
-    MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk     # so many callstacks in each OCaml
+    MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk     # 1,000,000 callstacks with each OCaml
 
-An agent that has the runtime record whole callstacks as well (tests/e2e/truth) says what is right.
+The expected callstacks come from an agent that also has the runtime record whole ones (tests/e2e/truth).
 """
 
 import json
@@ -22,7 +22,7 @@ RELEASES = ("bullseye", "4.12", "4.14")
 
 class EqualsTheRuntimes(unittest.TestCase):
     def late(self, *lines, folder="targets", rate=1e-2):
-        """A program that is told these lines again and again."""
+        """Samples a program that gets these commands in turn; returns the program."""
         program = Witnessed(self, "late_stacks", folder=folder, rate=rate)
         lines = list(lines)
 
@@ -43,7 +43,7 @@ class EqualsTheRuntimes(unittest.TestCase):
         self.assertGreater(len({sample.tid for sample in program.samples.values()}), 3)
 
     def test_late_samples_and_compactions(self):
-        """A compaction moves the blocks that late samples are found by."""
+        """A compaction moves the blocks by which the agent finds late samples."""
         program = self.late("go 20", "compact")
         self.assertEqual(0, program.compare(self))
         self.assertGreater(self.answer["compactions"], 3)
@@ -53,7 +53,7 @@ class EqualsTheRuntimes(unittest.TestCase):
         self.assertEqual(0, program.compare(self))
 
     def test_another_allocation_policy(self):
-        """Some are missed then, and tell their innermost frame."""
+        """Some late samples are then missed, and have only their innermost frame."""
         program = self.late("policy 0", "go 20", "policy 2", "go 20", "compact", "policy 1", "go 20")
         self.assertLess(program.compare(self), STACKS / 20)
 
@@ -87,7 +87,7 @@ class EqualsTheRuntimes(unittest.TestCase):
 
 
 class Undone(unittest.TestCase):
-    """What is written into the runtime's variables is there in a session only, whatever ends it."""
+    """The agent's values are in the runtime's variables during a session only, however it ends."""
 
     def start(self, **options):
         self.program = Program(self, "late_stacks", **options)
@@ -95,7 +95,7 @@ class Undone(unittest.TestCase):
         return self.program
 
     def assert_ours(self, program):
-        """The agent's functions are there. Not while a collection runs, which none does between commands."""
+        """The variables contain the agent's functions; they would not during a collection, but none runs here."""
         for ours, theirs in zip(program.written(), self.before):
             self.assertNotEqual(ours, theirs)
             self.assertLess(program.base, ours)
@@ -105,7 +105,7 @@ class Undone(unittest.TestCase):
     def until_undone(self, program, wanted=None):
         program.work_until(lambda: program.written() == (wanted or self.before), "all is as it was")
 
-    def test_when_nobody_watches_any_more(self):
+    def test_when_the_watcher_leaves(self):
         program = self.start()
         for generation in (1, 2):
             program.begin(generation)
@@ -166,7 +166,7 @@ class Undone(unittest.TestCase):
         self.assertIn('"rounds":', program.ask("go 1"))
 
     def test_where_the_allocator_is_not_the_runtimes(self):
-        """The agent does not write over what it does not know: the runtime captures."""
+        """The agent does not overwrite unknown values; the runtime captures instead."""
         program = self.start()
         program.write(program.base + symbol(AGENT, "runtime_code"), bytes(16))
         program.begin()
@@ -175,10 +175,10 @@ class Undone(unittest.TestCase):
 
 
 class FoundWrong(unittest.TestCase):
-    """The runtime's innermost frames are told from then on, as cut, until the runtime captures."""
+    """After an error only the runtime's innermost frames are reported, as truncated, until the runtime captures."""
 
     def test_a_program_that_allocates_many_blocks_of_one_word_by_c(self):
-        """Each costs a walk."""
+        """Each of these blocks costs a walk."""
         program = Program(self, "late_stacks", rate=1e-3)
         program.begin()
         program.ask("words 4000")

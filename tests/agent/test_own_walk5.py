@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions that the agent captures in OCaml 5: what it tells, and what it does to the runtime's variables.
+"""Sessions with agent capture in OCaml 5: the reported callstacks, and the agent's writes to runtime variables.
 
     make targets-forky targets-experimental                      # OCaml 5.4 and 5.5 too
-    MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk5    # so many callstacks in each program
+    MEMPROFD_STACKS=1000000 tests/run.py agent/test_own_walk5    # 1,000,000 callstacks in each program
 
-An agent that has the runtime record whole callstacks as well (tests/e2e/truth) says what is right. The agent that
-is shipped has it record one frame of what is walked: that no other sample loses frames by it is another test.
+The expected callstacks come from an agent that also has the runtime record whole ones (tests/e2e/truth). The
+shipped agent has the runtime record one frame of each walked sample; LosesNoFrames checks that no other sample
+loses frames by this.
 """
 
 import json
@@ -20,13 +21,13 @@ from walked_program import (BY_AGENT, BY_RUNTIME, DIFFERED, OK, STACKS, UNKNOWN_
 
 RELEASES = [release for release in ("trixie", "forky", "experimental")
             if release == "trixie" or os.path.exists(os.path.join(BUILD, f"targets-{release}", "fibers"))]
-# MEMPROFD_TARGETS names one of them: the matrix tests each release by itself.
+# MEMPROFD_TARGETS may name one release: the matrix tests each of them separately.
 ONLY = os.path.basename(os.environ.get("MEMPROFD_TARGETS", "")).removeprefix("targets-")
 RELEASES = [ONLY] if ONLY in RELEASES else RELEASES
 
 
 def again(program, *lines):
-    """Tells the program these lines, one at a time, in turn."""
+    """A function that gives the program one of these commands per call, in turn."""
     lines = list(lines)
 
     def work():
@@ -65,7 +66,7 @@ class EqualsTheRuntimes(unittest.TestCase):
         self.check("fibers", lines=("thread", *["go 10"] * 500))
 
     def test_domains_that_come_and_go(self):
-        """A parent and its child use one profile: neither is walked for then."""
+        """A parent and its child use one profile; the agent then walks for neither."""
         self.check("fibers", lines=["go 40"] * 60 + ["spawn"] + ["go 20"] * 20 + ["join"], stacks=STACKS // 2)
 
     def test_what_c_allocates_and_compactions(self):
@@ -90,7 +91,7 @@ class EqualsTheRuntimes(unittest.TestCase):
 
 
 class LosesNoFrames(unittest.TestCase):
-    """With one frame recorded of each sample that is walked, no other has one alone."""
+    """The runtime records one frame of walked samples only; no other sample is truncated to one."""
 
     def check(self, target, *arguments, lines=(), release="trixie", until=lambda program: True):
         program = Program(self, target, *arguments, folder=f"targets-{release}")
@@ -156,7 +157,7 @@ class OnlyWhereStacksAreDeep(unittest.TestCase):
 
 
 class Undone(unittest.TestCase):
-    """What is written into the runtime's variables is there in a session only, whatever ends it."""
+    """The agent's values are in the runtime's variables during a session only, however it ends."""
 
     def start(self, target="late_stacks", release="trixie", **options):
         self.program = Program(self, target, folder=f"targets-{release}")
@@ -175,7 +176,7 @@ class Undone(unittest.TestCase):
         return {frames for _, frames in program.written_in_domains()}
 
     def is_undone(self, program):
-        """Whether nothing of ours is in any domain."""
+        """True if no domain contains a value of the agent."""
         return is_undone(program.written_in_domains())
 
     def until_undone(self, program):
@@ -187,7 +188,7 @@ class Undone(unittest.TestCase):
             program.ask("go 5")
             self.assertEqual([(WALK_ASKS, WHOLE)], program.written_in_domains())
 
-    def test_when_nobody_watches_any_more(self):
+    def test_when_the_watcher_leaves(self):
         for release in RELEASES:
             with self.subTest(release):
                 program = self.start(release=release)
@@ -215,7 +216,7 @@ class Undone(unittest.TestCase):
         self.assertEqual((BY_RUNTIME, walked), (program.captured_by(), program.walked()))
 
     def test_when_the_program_stops_memprof(self):
-        """Another profile is begun, and walked for."""
+        """The agent starts another profile, and walks again."""
         program = self.start()
         stops = program.head()["program_stops"]
         program.ask("stop")
@@ -247,7 +248,7 @@ class Undone(unittest.TestCase):
         self.assertIn('"rounds":', program.ask("go 1"))
 
     def test_when_a_domain_is_spawned_and_ends(self):
-        """Its profile and its parent's is one: neither switches it any more, till the next session."""
+        """The domain shares its parent's profile, so neither switches it until the next session."""
         program = self.start("fibers")
         program.ask("spawn")
         program.work_until(lambda: IN_USE in self.sizes(program) and not self.asks(program), "one profile for two")
@@ -270,7 +271,7 @@ class Undone(unittest.TestCase):
         self.assertEqual(0, program.close()[0])
 
     def test_where_the_walk_is_not_possible(self):
-        """The agent looks at the runtime's code first: here it expects another one."""
+        """The agent first checks the runtime's code; the test makes it expect different code."""
         program = Program(self, "late_stacks", folder="targets-trixie")
         program.write(program.base + symbol(AGENT, "memprof_call_code"), bytes(7))
         program.begin()
@@ -280,7 +281,7 @@ class Undone(unittest.TestCase):
 
 class FoundWrong(unittest.TestCase):
     def test_a_walk_that_the_runtimes_innermost_frame_does_not_agree_with(self):
-        """Told with that frame, as cut; from then on the runtime records all."""
+        """The sample is reported with the runtime's frame, as truncated; then the runtime records whole callstacks."""
         program = Program(self, "late_stacks", folder="targets-trixie")
         program.begin()
         program.work_until(lambda: program.walked() > 0, "stacks are walked")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent gives the generator of the runtime's samples a seed of its own, where it is certain of its place (fake_generator.c)."""
+"""The agent seeds the runtime's sampling generator if it is certain of the generator's place (fake_generator.c)."""
 
 import unittest
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's own walk of OCaml 4 stacks against the runtime's, slot by slot, sample by sample.
+"""Compares the agent's own walk of OCaml 4 stacks with the runtime's, sample by sample, slot by slot.
 
-    make targets-bullseye                                           # OCaml 4.11 too, likewise 4.12 and 4.14
-    MEMPROFD_STACKS=1000000 tests/run.py agent/test_stack_check     # as many in each OCaml
+    make targets-bullseye                                           # adds OCaml 4.11; likewise 4.12 and 4.14
+    MEMPROFD_STACKS=1000000 tests/run.py agent/test_stack_check     # 1,000,000 callstacks with each OCaml
 """
 
 import os
@@ -20,7 +20,7 @@ STACKS = int(os.environ.get("MEMPROFD_STACKS", "20000"))
 # struct memprof_stack_checks, tests/agent/stack_check.h
 CHECKS = struct.Struct("<7Q")
 NAMES = ("equal", "different", "postponed", "too_deep", "walked", "verified", "unsupported")
-# struct memprof_stack, agent-lib/walk/delta_walk.h: there are so many, with these parts.
+# struct memprof_stack, agent-lib/walk/delta_walk.h: number of remembered stacks, and sizes of their parts.
 REMEMBERED, HEAD_BYTES, SIZES_BYTES, SLOTS_BYTES = 8, 56, 16 * 1024, 16 * 16384
 TAIL_BYTES = 8 + 3 * 4 + 2 * 16384 + 4
 SLOT = struct.Struct("<QQ")
@@ -46,7 +46,7 @@ class Checked:
         return dict(zip(NAMES, CHECKS.unpack(self.target.read(self.at, CHECKS.size))))
 
     def until(self, reached, work):
-        """work(): the next piece of the program's, in which it samples; a minute without a sample is too long."""
+        """Calls work(), in which the program samples, until reached(). Fails after a minute without a sample."""
         seen, deadline = -1, 0.0
         while not reached(now := self.now()):
             count = now["equal"] + now["different"] + now["too_deep"]
@@ -92,13 +92,13 @@ class StackCheck(unittest.TestCase):
         self.assertEqual(0, checked.target.close()[0])
 
     def test_values_that_are_replaced_all_the_time(self):
-        """Pieces this short end before the program compacts its heap."""
+        """Each command is so short that it ends before the program compacts its heap."""
         checked = Checked(self, "values", rate=1e-1)
         checked.all_equal(self, STACKS, lambda: checked.target.ask("churn 0.2"))
         self.assertEqual(0, checked.target.close()[0])
 
     def test_minor_heaps_that_move(self):
-        """Gc.set: which samples are of this moment is told by where their callstack lies."""
+        """Gc.set moves minor heaps; the place of a callstack shows whether its sample is of this moment."""
         checked = Checked(self, "minor_heaps", rate=1e-1)
         checked.all_equal(self, STACKS // 10, lambda: checked.target.ask("stat"))
         self.assertEqual(0, checked.target.close()[0])
@@ -114,7 +114,7 @@ class StackCheck(unittest.TestCase):
         checked.target.watch(False)
         checked.target.state(agent.IDLE)
         before = checked.now()
-        checked.target.ask("stat")  # a round, between two commands, has thousands of samples
+        checked.target.ask("stat")  # the program takes thousands of samples between two commands
         checked.target.ask("stat")
         self.assertEqual(before, checked.now())
         self.assertEqual(0, checked.target.close()[0])
@@ -135,7 +135,7 @@ class StackCheck(unittest.TestCase):
         self.assertEqual(0, checked.target.close()[0])
 
     def test_what_is_remembered_wrong_is_found(self):
-        """Not by a program that was stopped in between two walks, after which it may remember other stacks."""
+        """Tries several times: a program stopped between two walks may replace the changed stacks unused."""
         for _ in range(20):
             checked = Checked(self, "stacks", "0")
             equal = checked.all_equal(self, 1000, wait_a_little)["equal"]
@@ -151,7 +151,7 @@ class StackCheck(unittest.TestCase):
         self.assertEqual(0, checked.target.close()[0])
 
     def hide_outermost_frames(self, target):
-        """In each remembered stack the first frame becomes the bottom of a chunk."""
+        """Turns the first frame of each remembered stack into the bottom of a chunk."""
         os.kill(target.pid, signal.SIGSTOP)
         at = target.base + symbol(AGENT, "stacks")
         for _ in range(REMEMBERED):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent mends and reads the runtime's tables of sampled blocks only as far as it is certain of them (fake_entries.c)."""
+"""The agent reads and repairs the runtime's tables of sampled blocks only where it is certain (fake_entries.c)."""
 
 import unittest
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with an agent that captures, and with one that has the runtime record whole callstacks as well
-(tests/e2e/truth), which says what is right."""
+"""Programs with an agent that captures, and with one that also has the runtime record whole callstacks, to compare
+(tests/e2e/truth)."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ RUNNING_CAPTURE = agent.HEAD.size + 2 * agent.PAUSES.size + 8
 
 
 def stopped(pid):
-    """Whether all its threads stand still; not while one of them ends."""
+    """True if all threads of the process are stopped; False while one of them ends."""
     try:
         states = [pathlib.Path(f"/proc/{pid}/task/{tid}/stat").read_text() for tid in os.listdir(f"/proc/{pid}/task")]
     except (FileNotFoundError, ProcessLookupError):
@@ -35,7 +35,7 @@ def stopped(pid):
 
 
 class Program(AgentProcess):
-    """A program with an agent that captures, and what that says of it."""
+    """A program with an agent that captures, and access to the agent's state."""
 
     def __init__(self, test, *arguments, rate=1e-2, folder="targets", **options):
         super().__init__(*arguments, folder=folder, **options)
@@ -64,7 +64,7 @@ class Program(AgentProcess):
         eventually(worked, what)
 
     def look(self):
-        """The samples of the batches that it is filling."""
+        """The samples of the program's unflushed batches."""
         os.kill(self.pid, signal.SIGSTOP)
         eventually(lambda: stopped(self.pid), "it stands still")
         samples = samples_of(self)
@@ -75,19 +75,19 @@ class Program(AgentProcess):
         return struct.unpack("<I", self.read(self.control + RUNNING_CAPTURE, 4))[0]
 
     def walk(self):
-        """(enum memprof_walk_state, callstacks that were cut)"""
+        """(enum memprof_walk_state, number of truncated callstacks)"""
         return struct.unpack("<II", self.read(self.control + self.head()["bytes"] - 16, 8))  # uncertain_deaths is behind
 
     def written(self):
-        """The runtime's variables that the agent writes in a session: its allocator, its scanner of roots."""
+        """The runtime's variables that the agent writes during a session: the allocator and the scanner of roots."""
         return written_by_the_agent(self.pid)
 
     def walk_from(self, frames):
-        """OCaml 5: stacks of so many frames in the mean, and deeper ones, are walked; usually from 20 on."""
+        """Sets the mean depth from which on the agent walks stacks of OCaml 5, in frames; the default is 20."""
         self.write(self.base + symbol(self.agent, "memprof_switch_frames"), struct.pack("<I", frames))
 
     def walked(self):
-        """Samples of OCaml 5 whose stack the agent has walked: the first word of each of 16 struct fiber_stack."""
+        """Number of OCaml 5 samples whose stack the agent has walked: the first words of 16 struct fiber_stack."""
         out = listed_by_nm(self.agent, "-S")
         at, size = re.search(r"^([0-9a-f]+) ([0-9a-f]+) . memprof_fiber_stacks$", out, re.M).groups()
         return sum(self.word(self.base + int(at, 16) + i * int(size, 16) // 16) for i in range(16))
@@ -100,7 +100,7 @@ class Program(AgentProcess):
 
 
 class Witnessed(Program):
-    """With the runtime's callstacks of the same samples."""
+    """A program with the runtime's callstacks of the same samples."""
 
     def __init__(self, test, *arguments, **options):
         folder = tempfile.TemporaryDirectory()
@@ -114,7 +114,7 @@ class Witnessed(Program):
 
 
     def sampled(self):
-        """Samples so far, of all domains."""
+        """Number of samples so far in all domains."""
         return sum(last >> (7 if self.offsets else 0) for (_, _, _, last, *_), _ in self.batches())
 
     def collect(self, count, work):
@@ -130,7 +130,7 @@ class Witnessed(Program):
         return max(len(sample.frames) for sample in self.samples.values())
 
     def truth(self):
-        """{sample id: frames} of those looked at. Its end may be half written."""
+        """{sample id: frames} of the collected samples. The file's last record may be incomplete."""
         data, at, truth = self.told.read_bytes(), 0, {}
         while at + 16 <= len(data):
             sample, slots = struct.unpack_from("<QQ", data, at)
@@ -142,7 +142,8 @@ class Witnessed(Program):
         return truth
 
     def compare(self, test):
-        """All are as the runtime has them; those that are cut as far as they go. How many are."""
+        """Checks that all callstacks equal the runtime's, truncated ones as far as they go. Returns the number of
+        truncated ones."""
         self.watch(False)
         self.close()
         truth = self.truth()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench: what memprofd costs, measured on this machine, side by side with what else there is.
+"""make bench: measures the cost of memprofd on this machine, side by side with other tools.
 
-Prints tables and writes a JSON file, of which `report.py` makes tables in tests/bench/results; BENCHMARKS.md has
-the method. Runs that are compared are interleaved. Needs root.
+Prints tables and writes a JSON file, from which `report.py` makes tables in tests/bench/results. BENCHMARKS.md
+describes the method. Compared runs are interleaved. Needs root.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SECTIONS = ["overhead", "latency", "parts", "hits", "budget", "ingest", "live", 
             "large", "targets", "crowd", "history", "limits", "walks", "captures", "values", "snapshots", "pauses", "c_memory",
             "c_server", "servers"]
 NAMES = list(dict.fromkeys(workload.name for workload in (*WORKLOADS, SERVER, *PROGRAMS)))
-NOT_SHORT = {"large", "history", "limits"}  # minutes each
+NOT_SHORT = {"large", "history", "limits"}  # each takes minutes
 
 
 def section_module(name):
@@ -35,7 +35,7 @@ def section_module(name):
 
 
 def measured(name, module, context):
-    """A section that fails says so in the result, and the others go on."""
+    """Runs a section. A failure is recorded in the result, and the other sections continue."""
     section = Section(name, module.__doc__.strip().partition("\n")[0])
     say(f"{name}: {section.title}")
     try:

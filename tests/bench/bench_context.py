@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all sections of a benchmark share: how much to do, where, and with which options of memprofd."""
+"""Settings that all sections of a benchmark share: amount of work, folders, and options of memprofd."""
 
 import contextlib
 import dataclasses
@@ -17,14 +17,14 @@ class Context:
     files: pathlib.Path
     pairs: int = 9
     short: bool = False
-    scale: float = 1.0  # of the work of each run
+    scale: float = 1.0  # factor for the work of each run
     rates: tuple = RATES
-    memprofd: tuple = ()  # more arguments of it
-    workloads: tuple = ()  # names; none: all
-    memtrace: pathlib.Path | None = None  # of programs linked with it
+    memprofd: tuple = ()  # additional arguments of memprofd
+    workloads: tuple = ()  # names; empty: all
+    memtrace: pathlib.Path | None = None  # folder of programs linked with Memtrace
 
     def at_least(self, count):
-        """Rounds of what is quick and noisy."""
+        """Number of rounds for fast and noisy measurements."""
         return self.pairs if self.short else max(self.pairs, count)
 
     def chosen(self, workloads):
@@ -32,7 +32,7 @@ class Context:
 
     @property
     def day(self):
-        """What history_bench has printed, once it has run: a day takes minutes to simulate."""
+        """File with the output of history_bench, if it has run: simulating a day takes minutes."""
         return self.files / "history_bench.json"
 
     @contextlib.contextmanager
@@ -46,7 +46,7 @@ class Context:
 
 
 def rate_text(rate):
-    """1e-5 and not 1e-05."""
+    """Formats a rate as 1e-5 instead of 1e-05."""
     return f"{rate:.0e}".replace("e-0", "e-") if rate else ""
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench-compare BASE=REVISION: what another revision's memprofd costs, against this tree's.
+"""make bench-compare BASE=REVISION: compares the cost of another revision's memprofd with this tree's.
 
-Builds the revision under BUILD/compare and runs one round of make bench with each in turn, with this tree's programs
-and measurements: only memprofd, memprofctl and the agent are the base's. Prints medians of both and their ratio.
-Options that are not listed go to bench.py.
+Builds the revision under BUILD/compare and runs rounds of make bench with both in turn, with this tree's programs and
+measurements: only memprofd, memprofctl and the agent are the base's. Prints the medians of both and their ratio.
+Other options are passed to bench.py.
 """
 
 import argparse
@@ -27,14 +27,14 @@ PROGRAMS = ["all", "build/tests/ingest_bench", "build/tests/history_bench"]
 
 
 def checked(command, **options):
-    """Runs it with its output shown; one that fails ends this program."""
+    """Runs a command and shows its output; a failure ends this program."""
     done = subprocess.run([str(word) for word in command], check=False, **options)
     if done.returncode != 0:
         sys.exit(f"compare: {' '.join(map(str, command))} ended with {done.returncode}")
 
 
 def built(base, jobs):
-    """The build folder of a revision; its `commit` file is there when it is complete."""
+    """Builds a revision, and returns its build folder. The file `commit` in it marks a complete build."""
     commit = machine.git("rev-parse", "--verify", "--quiet", f"{base}^{{commit}}")
     if not commit:
         sys.exit(f"compare: there is no revision {base}")
@@ -61,14 +61,14 @@ def one_round(build, arguments):
     done = subprocess.run([sys.executable, HERE / "bench.py", "--pairs", "1", "--out", out, *arguments],
                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
-        print(done.stdout, flush=True)  # the round counts where it has numbers
+        print(done.stdout, flush=True)  # the sections that have numbers still count
     if not out.exists():
         sys.exit("compare: bench.py ended without a result")
     return Result.load(out)
 
 
 def run_rounds(base, count, arguments, here_arguments):
-    """[(base, here)]"""
+    """[(result of the base, result of this tree)]"""
     sides = {"base": (base, arguments), "here": (harness.BUILD, arguments + here_arguments)}
     done = []
 

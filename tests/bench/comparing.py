@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of one workload under several peers, the first of which is bare, and what they cost over that."""
+"""Runs one workload under several peers, the first of which is bare, and adds the others' costs relative to bare."""
 
 import collections
 
@@ -10,14 +10,14 @@ from spread import ratios
 
 
 def possible(section, workload, cases):
-    """The cases that can be done; a note says why others cannot."""
+    """The cases that can run; a note names the reason for each other one."""
     for reason in dict.fromkeys(f"{case.name}: {case.missing(workload)}" for case in cases if case.missing(workload)):
         section.notes.append(f"{workload.name} without {reason}")
     return [case for case in cases if not case.missing(workload)]
 
 
 def runs_of(context, section, workload, cases):
-    """{case: [(Work, what was seen), one a round]} of the possible cases, run interleaved."""
+    """Runs the possible cases interleaved: {case: [(Work, what the peer saw) of each round]}."""
     cases = possible(section, workload, cases)
     rounds = interleaved(cases, context.pairs,
                          lambda case: peers.run(workload, case, context.files, context.scale))
@@ -44,7 +44,7 @@ def place(workload, case):
 
 
 def add_over_bare(section, what, workload, runs, value, goals=None):
-    """value(work) of each case over that of bare; goals by (class of the peer, rate)."""
+    """Adds value(work) of each case relative to bare; goals: by (class of the peer, rate)."""
     (bare, without), *others = runs.items()
     for case, of_case in others:
         values = ratios([value(work) for work, _ in of_case], [value(work) for work, _ in without])
@@ -52,7 +52,7 @@ def add_over_bare(section, what, workload, runs, value, goals=None):
 
 
 def add_seen(section, what, unit, workload, runs, value, goals=None):
-    """value(work, seen) of each run of the cases for which there is one; None is none."""
+    """Adds value(work, seen) of each run; None is left out."""
     for case, of_case in runs.items():
         values = [value(work, seen) for work, seen in of_case]
         section.add(what, unit, [v for v in values if v is not None], *place(workload, case),

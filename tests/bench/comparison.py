@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two results of each round, of a base and of this tree: what changed, as ratios within the rounds."""
+"""Compares the results of a base and of this tree, as ratios within each round."""
 
 import dataclasses
 import statistics
 
 from spread import by_chance, ratios, shown, significant, spread
 
-BY_CHANCE = 0.05  # a change that is as likely as this without one is none; takes 6 rounds that agree, or 8 of 9
+BY_CHANCE = 0.05  # highest p-value of a change; requires 6 rounds that agree, or 8 of 9
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One quantity: a value for each round on both sides."""
+    """One quantity, with a value of both sides for each round."""
     what: str
     unit: str
     row: str
@@ -23,7 +23,7 @@ class Change:
         return ratios(self.here, self.base)
 
     def verdict(self):
-        """"more" or "less" when the rounds agree more than by chance; else nothing."""
+        """"more" or "less" if the rounds agree significantly; else empty."""
         found = self.ratios()
         if not found or by_chance(found) > BY_CHANCE:
             return ""
@@ -50,7 +50,7 @@ def _medians(result):
 
 
 def changes(rounds):
-    """{section: [Change]} of [(base, here)]; a round in which one side lacks a quantity does not count for it."""
+    """{section: [Change]} of [(base, here)]; rounds in which one side lacks a quantity do not count for it."""
     sides = [(_medians(base), _medians(here)) for base, here in rounds]
     found = {}
     for section in dict.fromkeys(name for _, here in sides for name in here):

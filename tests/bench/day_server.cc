@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves the page and the HTTP API over the simulated day of simulated_day.h: ten
-// thousand sites, 24 hours of history, without waiting a day for them. For the tests of
-// the page's speed in a browser.
+// Serves the page and the HTTP API for the simulated day of simulated_day.h, with ten thousand
+// sites and 24 hours of history. Tests of the page's speed in a browser use it.
 //
-// day_server [coarse]: prints "ready PORT", and ends when its standard input does. A coarse day has
-// the first 22 hours in steps of ten minutes, and is there in a third of the time.
+// day_server [coarse]: prints "ready PORT", and exits at the end of its standard input. A coarse
+// day has steps of ten minutes in the first 22 hours, and is ready in a third of the time.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -60,7 +59,7 @@ int serve(bool coarse) {
     if (!status.ok()) return http_failure(status);
     return http_answer(value_history(*source.snapshots().front(), request));
   };
-  // Nobody takes snapshots of it, which the page asks for.
+  // The page asks for heap snapshots; this target has none.
   routes["/api/v1/heaps"] = [](const HttpRequest&) {
     return HttpResponse{200, "application/json", "{}"};
   };

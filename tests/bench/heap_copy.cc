@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a copy of a running OCaml program that has the agent in it, walks the copy's heap, and
-// prints what heap_walk prints, with the numbers of roots by kind, what is reachable from them, the
-// words that the blocks retain that retain most, and how long the program stood still.
+// Copies a running OCaml program that has the agent, and walks the copy's heap. Prints the output
+// of heap_walk, the numbers of roots by kind, the memory reachable from them, the retained words
+// of the blocks that retain most, and the pause of the program.
 //
-// heap_copy PID waiting TRIES: copies of a program while it waits (waiting_program.h), and a line
-// of how many tries were refused, by reason, at the end. Each try comes up to 2 ms after the one
-// before, and not at the safe point.
+// heap_copy PID waiting TRIES: takes copies of a program while it waits (waiting_program.h), and
+// finally prints the number of refused tries by reason. Each try follows the previous one after up
+// to 2 ms, not at a safe point.
 //
 // heap_copy PID [hold]: with hold, prints "held COPY'S_PID" when the copy has found its roots, and
-// goes on when a line comes. Exit code 1 when it came to nothing: the reason is on stderr.
+// continues after a line on standard input. Exit code 1 means failure, with the reason on stderr.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@
 namespace memprofd {
 namespace {
 
-// An idle program may take its time to come by.
+// An idle program may take long to reach a safe point.
 constexpr auto kPatience = std::chrono::seconds(30);
 
 void print_roots(const HeapCopy& copy) {
@@ -58,7 +58,7 @@ void print_roots(const HeapCopy& copy) {
   fmt::print("}},");
 }
 
-// What is reachable from the roots, and how much the blocks retain that retain most.
+// Prints the memory reachable from the roots, and the largest retained sizes.
 absl::Status print_reachable(const HeapCopy& copy, const HeapMap& map) {
   ASSIGN_OR_RETURN(const HeapGraph graph, build_heap_graph(copy.memory(), map));
   std::vector<std::uint32_t> entries;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// heap_image FILE: prints what is in a heap file, as JSON: blocks and words, numbers of blocks by
-// tag and size, roots by name, sampled blocks by site, what fibers hold by frame. Exit code 1 when
-// it cannot be read.
+// heap_image FILE: prints the contents of a heap file as JSON: blocks and words, numbers of blocks
+// by tag and size, roots by name, sampled blocks by site, blocks held by fibers by frame. Exit code
+// 1 means that the file cannot be read.
 #include <fmt/core.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-// What is printed has no character that JSON would have to escape.
+// Quotes text that has no characters that JSON would have to escape.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' || c == '\\' || c < ' ' ? '?' : c;
@@ -70,7 +70,7 @@ void print_samples(const HeapImage& image) {
   fmt::print("\"rate\":{},\"samples\":[{}],", image.info.sampling_rate, text);
 }
 
-// Of each continuation's name and frame: tag and fields of blocks, and how many.
+// Prints the number of blocks with each tag and size that a fiber's frame holds.
 void print_fibers(const HeapImage& image) {
   std::map<std::string, int> held;
   for (std::uint32_t block = 0; block < image.blocks(); ++block) {

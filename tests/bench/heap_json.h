@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was found in a heap, as JSON on standard output.
+// Prints statistics of a heap as JSON on standard output.
 #pragma once
 
 #include <fmt/core.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the heap of an OCaml program that waits, and prints what it found as JSON: numbers of
-// blocks by what they are, by tag and size, and how much processor time that took.
+// Walks the heap of a waiting OCaml program, and prints JSON: numbers of blocks by state, by tag
+// and size, and the CPU time of the walk.
 //
-// heap_walk PID [STATE...]: the addresses of the states of its domains; of OCaml 4, none. Exit code
-// 1 when the heap is refused: the reason is on stderr.
+// heap_walk PID [STATE...]: STATE is the address of a domain's state; OCaml 4 needs none. Exit code
+// 1 means that the heap is refused, with the reason on stderr.
 #include <fmt/core.h>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with large heaps, memprofd beside each, and commands that ask about them."""
+"""Programs with large heaps, each with its own memprofd, and memprofctl commands about them."""
 
 import json
 import os
@@ -10,11 +10,11 @@ import harness
 RATE = 1e-4
 PROGRAM = "large_heap"
 PLACES = {"OCaml 4.13": harness.TARGETS, "OCaml 5.3": harness.BUILD / "targets-trixie"}
-MORE_PAUSE_SECONDS = 0.3e-3  # of a snapshot, beside what a fork takes that the program does itself
+MORE_PAUSE_SECONDS = 0.3e-3  # allowance for a snapshot on top of the program's own fork
 
 
 def places(section):
-    """Those whose program is built; the others are noted."""
+    """The places whose program is built; a note names the others."""
     for place, folder in PLACES.items():
         if not (folder / PROGRAM).exists():
             section.notes.append(f"skipped: {PROGRAM} of {place} is not built")
@@ -22,7 +22,7 @@ def places(section):
 
 
 class Heap:
-    """A program with a large heap, sampled while it was made."""
+    """A program with a large heap, sampled from the start."""
 
     def __init__(self, context, place, env=None):
         self.place, self.file = place, context.files / f"{place}.heap"
@@ -34,11 +34,11 @@ class Heap:
         self.target.command(f"fill {megabytes}", timeout=600)
 
     def own_fork(self):
-        """Seconds that the program takes for a fork of its own."""
+        """Seconds that the program's own fork takes."""
         return self.target.command("fork", timeout=60)["seconds"]
 
     def take(self):
-        """A snapshot, in self.file: what memprofctl has told of it, and what the command took."""
+        """Takes a snapshot into self.file; returns memprofctl's answer and the command's cost."""
         done = Used("--grpc.socket", self.daemon.socket, "snapshot", "take", "--pid", self.target.pid,
                     "--out", self.file, "--max-pause", "10s", "-o", "json")
         return json.loads(done.output), done
@@ -50,7 +50,7 @@ class Heap:
 
 
 class Used:
-    """A command of memprofctl that has ended: its output, CPU time and most memory."""
+    """A finished command of memprofctl: its output, CPU time and peak memory."""
 
     def __init__(self, *arguments):
         command = [harness.BUILD / "memprofctl", *map(str, arguments)]

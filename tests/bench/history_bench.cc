@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory a day's history of ten thousand sites takes, and how long the
-// questions about it take. The model: simulated_day.h. Two cases: sites as busy as
-// Zipf's law says, which is what the goals are for, and all equally busy, the worst.
+// Memory of a day's history of ten thousand sites, and CPU time of the questions about it, in the
+// model of simulated_day.h. There are two cases: in the first, sites are as busy as Zipf's law
+// says, and the goals apply; in the second all sites are equally busy, which is the worst case.
 //
-// history_bench [zipf|equal|once]...: these cases, else both; each question is asked
-// kRuns times, or once. Prints JSON. Exit code 1 when the first case misses a goal: all
-// memory within kMaxBytes, each answer within kMaxMs of CPU time (median). An answer
-// counts from the daemon's counters to the bytes that are sent.
+// history_bench [zipf|equal|once]...: runs these cases, by default both, and asks each question
+// kRuns times, or once. Prints JSON. Exit code 1 means that the first case misses a goal: total
+// memory within kMaxBytes, each answer within kMaxMs of CPU time (median). An answer counts from
+// the daemon's counters to the bytes that are sent.
 //
-// On a machine that others use as well CPU time is longer than it has to be; what a
-// fixed piece of work took meanwhile is told with each answer (reference_ms). Builds
-// that answer the same have the same answer_crc32.
+// On a busy machine CPU times are longer. Each answer therefore comes with the time of a fixed
+// piece of work (reference_ms). Builds with equal answers have equal answer_crc32.
 #include <malloc.h>
 #include <time.h>
 #include <zlib.h>
@@ -47,7 +46,7 @@ std::size_t heap_bytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// Sorts half a million numbers.
+// Time for sorting half a million numbers.
 double reference_ms() {
   std::vector<std::uint32_t> numbers(500'000);
   std::uint32_t x = 1;
@@ -86,7 +85,7 @@ constexpr Span kDay{}, kLastHour{23, 0}, kSixHours{9.21, 15.23}, kAnHour{6.5, 7.
 
 struct Question {
   const char* name;
-  std::function<std::string(QueryService&)> ask;  // answers what is sent
+  std::function<std::string(QueryService&)> ask;  // returns the bytes of the answer
 };
 
 template <typename Answer>
@@ -102,7 +101,7 @@ Question sites(const char* name, Span span, const std::function<void(pb::ListSit
   set(request);
   return {name, [request](QueryService& service) {
             auto answer = service.list_sites(request);
-            if (answer.ok()) answer->clear_next_page_token();  // it is random
+            if (answer.ok()) answer->clear_next_page_token();  // the token is random
             return sent(answer);
           }};
 }
@@ -137,7 +136,7 @@ Question pprof(const char* name, Span span) {
   return {name, [request](QueryService& service) { return sent(service.get_profile(request)); }};
 }
 
-// What Prometheus is told about sites, with the default number of them.
+// The site series for Prometheus, with their default number.
 Question scrape(const SimulatedDay& day) {
   return {"site series for Prometheus", [&day](QueryService&) {
             TopSites top(50);
@@ -207,7 +206,7 @@ Timing measure(const Question& question, QueryService& service, std::size_t runs
 
 // ---------------------------------------------------------------- output
 
-// Prints members of one JSON object after the other.
+// Prints the members of one JSON object in sequence.
 class Json {
  public:
   void open(const char* name = nullptr, char bracket = '{') {
@@ -256,7 +255,7 @@ void print_tiers(const History& history, Json& json) {
   json.close(']');
 }
 
-// What the default memory limit leaves of it.
+// Hours of history that remain within the default memory limit.
 double hours_within_limit(SimulatedDay& day) {
   while (day.history().memory_bytes() > kMaxBytes && day.history().evict_oldest()) {
   }
@@ -264,7 +263,7 @@ double hours_within_limit(SimulatedDay& day) {
   return static_cast<double>(day.now_ns() - oldest) / static_cast<double>(SimulatedDay::kHourNs);
 }
 
-// Names of the goals that were missed.
+// Returns the names of the missed goals.
 std::vector<std::string> run(const char* name, SimulatedDay::Shares shares, std::size_t runs,
                              Json& json) {
   const double begin = cpu_ms();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an answer of HTTP/1.1 ends, as far as it has come.
+// Finds the end of an HTTP/1.1 answer that may be incomplete.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace memprofd {
 
 inline constexpr std::size_t kLargestAnswer = std::size_t{1} << 20;
 
-// What a head in small letters has in a field, without spaces around it.
+// Value of a field in a lower-case head, without surrounding spaces.
 inline std::optional<std::string_view> field_of(std::string_view head, std::string_view name) {
   const std::string line = absl::StrCat("\r\n", std::string(name), ":");
   const std::size_t at = head.find(line);
@@ -29,7 +29,7 @@ inline std::optional<std::string_view> field_of(std::string_view head, std::stri
   return value.substr(begin, value.find_last_not_of(" \t") + 1 - begin);
 }
 
-// Of a body in chunks, all of it; 0 while more has to come.
+// Length of a whole chunked body; 0 if it is incomplete.
 inline absl::StatusOr<std::size_t> length_of_chunks(std::string_view text) {
   for (std::size_t at = 0;;) {
     const std::size_t line = text.find("\r\n", at);
@@ -45,8 +45,8 @@ inline absl::StatusOr<std::size_t> length_of_chunks(std::string_view text) {
   }
 }
 
-// How long the answer is that the text begins with; 0 while more has to come. An error when it is
-// none of success, or has no end that can be known.
+// Length of the answer at the start of the text; 0 if it is incomplete. Returns an error if its
+// status is not success, or if its end cannot be determined.
 inline absl::StatusOr<std::size_t> length_of_answer(std::string_view text) {
   const std::size_t end = text.find("\r\n\r\n");
   if (text.size() > kLargestAnswer) return absl::OutOfRangeError("an answer of more than 1 MiB");

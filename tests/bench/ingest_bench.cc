@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon spends on one event: decode, pair, aggregate, in one thread.
-// tests/kit/synthetic_target.h makes the events.
+// CPU time of the daemon per event: decoding, pairing and aggregation in one thread.
+// tests/kit/synthetic_target.h generates the events.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -44,7 +44,7 @@ BENCHMARK(ingest<RuntimeCaptured>)
     ->Arg(1'000'000)
     ->ArgName("live");
 
-// The same while somebody reads every event; the reader's own work does not count.
+// The same while a client reads every event; the reader's own work does not count.
 template <typename Captured>
 void ingest_with_reader(benchmark::State& state) {
   SyntheticTarget<Captured> target({.live = static_cast<std::size_t>(state.range(0))});
@@ -93,7 +93,7 @@ void bytes_per_live_sample(benchmark::State& state) {
 }
 BENCHMARK(bytes_per_live_sample)->Arg(100'000)->Arg(1'000'000)->ArgName("live");
 
-// What a publication costs the ingest thread.
+// Cost of publishing a snapshot for the ingest thread.
 void snapshot(benchmark::State& state) {
   SyntheticTarget<KernelCaptured> target({.live = 100'000});
   std::size_t rows = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On what and how a benchmark was run, so that its numbers can be judged."""
+"""Describes the machine and the command of a benchmark run, so that readers can judge its numbers."""
 
 import datetime
 import os
@@ -21,7 +21,7 @@ def about(command):
 
 
 def said(*command):
-    """What a command prints; nothing when it fails."""
+    """The output of a command; empty if it fails."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -30,7 +30,7 @@ def git(*arguments):
 
 
 def revision():
-    """The commit of this tree; a base of bench-compare is no work tree and says its own."""
+    """The commit of this tree. A base of bench-compare is not a work tree; its build folder contains its commit."""
     named = harness.BUILD / "commit"
     if named.exists():
         return {"commit": named.read_text().strip(), "changed": False}
@@ -46,7 +46,7 @@ def cpu_model():
 
 
 def finished(about):
-    """To be added at the end: how long it took, and what else the machine had to do."""
+    """Fields for the end of a run: its duration, and the load of the machine."""
     began = datetime.datetime.fromisoformat(about["began"])
     seconds = (datetime.datetime.now(datetime.UTC) - began).total_seconds()
     return {**about, "seconds": round(seconds), "load_after": os.getloadavg()[0]}

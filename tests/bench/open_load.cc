@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks a server on this machine at fixed times, whether or not it has answered what was asked
-// before:
+// Sends requests to a server on this machine at fixed times, whether or not it has answered the
+// earlier ones:
 //
-//   open_load PORT CONNECTIONS FILE     the file has one request of HTTP/1.1, byte by byte
+//   open_load PORT CONNECTIONS FILE     FILE contains the bytes of one HTTP/1.1 request
 //
-// Each line on standard input is a load, and is answered by a line of JSON once all is answered:
+// Each line on standard input is a load. Once it is complete, the program prints a line of JSON:
 //
-//   open RATE SECONDS    requests are due at equal distances, RATE a second. Each goes out by a
-//                        connection that waits for nothing; while there is none, requests that are
-//                        due wait for one. Latencies are from when a request was due, so that
-//                        they have what it waited for a server that stands still.
-//   closed SECONDS       each connection asks again as soon as it is answered: how much the server
-//                        can do. Latencies are from when a request was sent.
+//   open RATE SECONDS    Requests are due at equal intervals, RATE per second. Each one is sent on
+//                        an idle connection; if there is none, due requests wait for one.
+//                        Latencies start when a request was due, so that they include the time
+//                        for which a stalled server made it wait.
+//   closed SECONDS       Each connection sends the next request as soon as it has an answer, which
+//                        measures the server's capacity. Latencies start when a request was sent.
 //
-// JSON: "requests" that were due, "failed" of them (not answered, or not with success), "begun_ns"
-// when the first was due (CLOCK_MONOTONIC), "seconds" until the last answer, "cpu_seconds" of this
-// program, "late_ns" the most that it came late to a request, "latencies_ns" of those that were
-// answered, in the order in which they were due. Connections stay open from load to load.
+// JSON: "requests" is the number of due requests, "failed" how many of them had no successful
+// answer, "begun_ns" when the first was due (CLOCK_MONOTONIC), "seconds" the time until the last
+// answer, "cpu_seconds" the CPU time of this program, "late_ns" its largest own delay of a request,
+// "latencies_ns" the latencies of answered requests, in the order in which they were due.
+// Connections stay open between loads.
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netinet/tcp.h>
@@ -44,10 +45,10 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
-constexpr std::uint64_t kPatienceNs = 30 * kSecondNs;  // for answers, once all is asked
+constexpr std::uint64_t kPatienceNs = 30 * kSecondNs;  // for answers after the last request
 constexpr double kMostRequests = 1e7;
 
-// When requests are due.
+// The times at which requests are due.
 class Schedule {
  public:
   static Schedule open(double rate, double seconds) {
@@ -61,7 +62,7 @@ class Schedule {
   std::uint64_t end_ns() const { return period_ns_ == 0 ? begin_ns_ + closed_ns_ : due_ns(count_); }
   std::size_t taken() const { return taken_; }
 
-  // When the next request was due that is so by now; it is taken.
+  // Takes the next request that is already due, and returns when it was due.
   std::optional<std::uint64_t> take(std::uint64_t now) {
     if (all_taken(now)) return std::nullopt;
     const std::uint64_t due = period_ns_ == 0 ? now : due_ns(taken_);
@@ -72,11 +73,11 @@ class Schedule {
   bool all_taken(std::uint64_t now) const {
     return period_ns_ == 0 ? now >= end_ns() : taken_ == count_;
   }
-  // Those that were never taken count too.
+  // Number of due requests, including those that were never taken.
   std::size_t wanted() const { return period_ns_ == 0 ? taken_ : count_; }
 
  private:
-  // Of an open load the amount is its requests, of a closed one seconds.
+  // amount: requests of an open load, seconds of a closed one (period 0).
   Schedule(std::uint64_t period_ns, double amount) : period_ns_(period_ns) {
     if (period_ns == 0) closed_ns_ = static_cast<std::uint64_t>(amount * 1e9);
     if (period_ns != 0) count_ = static_cast<std::size_t>(std::llround(amount));
@@ -92,12 +93,12 @@ class Schedule {
 struct Connection {
   UniqueFd fd;
   bool busy = false;
-  std::size_t request = 0;  // of those taken, which it waits for
+  std::size_t request = 0;  // index of the taken request whose answer it waits for
   std::uint64_t due_ns = 0;
-  std::string answer;  // as far as it has come
+  std::string answer;  // the part received so far
 };
 
-// What came of one load.
+// Results of one load.
 struct Found {
   std::vector<std::uint64_t> latencies_ns;  // by request; 0: none
   std::size_t answered = 0;
@@ -159,7 +160,7 @@ class Load {
     return absl::OkStatus();
   }
 
-  // What it was asked has failed; it is free for another request.
+  // Counts the connection's request as failed, and reconnects for another request.
   absl::Status give_up(std::size_t i) {
     const bool was_busy = connections_[i].busy;
     RETURN_IF_ERROR(connect(i));
@@ -180,7 +181,7 @@ class Load {
     return (schedule.all_taken(now) && none_waits) || now > schedule.end_ns() + kPatienceNs;
   }
 
-  // The connections take turns, so that a server with a thread for each has work for all.
+  // Uses the connections in turn, so that all threads of a server with one per connection work.
   absl::Status send_due(Schedule& schedule, Found& found) {
     while (!free_.empty()) {
       const auto due = schedule.take(monotonic_ns());
@@ -256,13 +257,13 @@ class Load {
   const std::uint16_t port_;
   const std::string request_;
   std::vector<Connection> connections_;
-  std::deque<std::size_t> free_;  // connections, that which was answered first in front
+  std::deque<std::size_t> free_;  // idle connections, the one that was answered first in front
   UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
   UniqueFd timer_{timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)};
-  std::uint64_t ticks_ = 0;  // of the timer in this load
+  std::uint64_t ticks_ = 0;  // ticks of the timer in this load
 };
 
-// Nothing when the line is no load.
+// Parses a line of input; nullopt if it is not a load.
 std::optional<Schedule> schedule_of(const std::string& line) {
   std::istringstream words(line);
   std::string kind;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A load on a server at a fixed rate, whatever the server does: tests/bench/open_load.cc, and what came of it."""
+"""Drives tests/bench/open_load.cc, a load at a fixed rate that does not depend on the server, and reads its results."""
 
 import contextlib
 import dataclasses
@@ -9,20 +9,20 @@ import os
 import harness
 from spread import quantile
 
-LOAD = harness.TARGETS.parent / "tests/open_load"  # this tree's, of whichever build memprofd is
-PATIENCE = 60  # seconds for an answer, beyond the load itself
+LOAD = harness.TARGETS.parent / "tests/open_load"  # always this tree's, even if memprofd is of another build
+PATIENCE = 60  # seconds to wait for an answer after the load
 
 
 @dataclasses.dataclass
 class Slice:
-    """What a server did under an open load for a while, or for several whiles together."""
-    cpu: float  # seconds of the server
+    """A server's work under an open load, in one interval or summed over several."""
+    cpu: float  # CPU seconds of the server
     requests: int
     failed: int
-    latencies_ns: list  # of those that did not fail, each from when its request was due
+    latencies_ns: list  # of successful requests, each from the time when it was due
     seconds: float
-    load_cpu: float  # seconds of the load
-    late_ns: int  # the most that the load itself came late to a request
+    load_cpu: float  # CPU seconds of the load program
+    late_ns: int  # largest delay of a request by the load program itself
 
     @staticmethod
     def of(cpu, found):
@@ -38,7 +38,7 @@ class Slice:
                      sum(one.load_cpu for one in slices), max(one.late_ns for one in slices))
 
     def cpu_us(self):
-        """Of a request."""
+        """Server CPU per request, in microseconds."""
         return 1e6 * self.cpu / self.requests
 
     def latency_ms(self, percentile):
@@ -46,9 +46,10 @@ class Slice:
 
 
 class OpenLoad(harness.Process):
-    """Keeps its connections to the server from one load to the next.
+    """The load program. It keeps its connections to the server between loads.
 
-    It stands for clients on other machines, which wait for no processor of this one: so it goes first here, where it may.
+    It simulates clients on other machines, which do not wait for this machine's processors, so it runs with a high
+    priority if allowed.
     """
 
     def __init__(self, port, connections, request, files):
@@ -59,11 +60,11 @@ class OpenLoad(harness.Process):
             os.sched_setscheduler(self.pid, os.SCHED_FIFO, os.sched_param(1))
 
     def begin(self, rate, seconds):
-        """So many requests a second, at equal distances; at least one. found() has to follow."""
+        """Starts `rate` requests per second at equal intervals, at least one. The caller then calls found()."""
         self.send(f"open {max(rate, 1 / seconds):.9g} {seconds:.9g}")
 
     def found(self, seconds):
-        """What came of the load."""
+        """The results of the load."""
         return json.loads(self.read_line(timeout=seconds + PATIENCE))
 
     def open(self, rate, seconds):
@@ -71,7 +72,7 @@ class OpenLoad(harness.Process):
         return self.found(seconds)
 
     def capacity(self, seconds):
-        """Requests a second that are answered when each connection asks again as soon as it is."""
+        """Answered requests per second if each connection sends the next one immediately after an answer."""
         self.send(f"closed {seconds:.9g}")
         found = self.found(seconds)
         return (found["requests"] - found["failed"]) / found["seconds"]

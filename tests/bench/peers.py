@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to run a workload: alone, under memprofd, and under what else there is to compare with.
+"""Ways to run a workload: alone, under memprofd, and under other tools for comparison.
 
-watch() comes when the workload waits for its work, look() right after the work, and says what was seen.
+watch() is called while the workload waits for its work; look() is called right after the work, and returns what the
+peer has seen.
 """
 
 import pathlib
@@ -22,7 +23,7 @@ class Bare:
     name, rate = "bare", None
 
     def missing(self, _workload):
-        """Why this cannot be done with the workload, if so."""
+        """The reason why this peer cannot run the workload; empty if it can."""
         return ""
 
     def environment(self, _workload):
@@ -38,12 +39,12 @@ class Bare:
         pass
 
     def after_end(self):
-        """What is known only once the program has ended."""
+        """Results that exist only after the end of the program."""
         return {}
 
 
 def attach(daemon, process, rate):
-    """Attached when the work begins: samples, or has told the agent of a program that runs nothing yet."""
+    """Attaches before the work begins, and waits until memprofd samples or, for an idle program, waits for it."""
     daemon.attach(process.pid, rate)
     daemon.wait_state(process.pid, "waiting", "sampling")
     if hasattr(process, "come_in"):
@@ -74,7 +75,7 @@ class Memprofd(Bare):
 
 
 class Probed(Memprofd):
-    """Also tells what the programs at its probes did; probe_hits.counted() has to be on."""
+    """Also reports the runs of the BPF programs at the probes; requires an active probe_hits.counted()."""
     hits = None
 
     def watch(self, process):
@@ -86,7 +87,7 @@ class Probed(Memprofd):
 
 
 class Recorded(Memprofd):
-    """While a recording of every event is written."""
+    """memprofd while a recording of every event is written."""
     name = "memprofd, recorded"
 
     def __init__(self, daemon, rate, folder):
@@ -111,7 +112,7 @@ class Recorded(Memprofd):
 
 
 class IdleAgent(Bare):
-    """The agent came, and memprofd went again."""
+    """memprofd has attached and detached again; the agent stays."""
     name = "idle agent"
 
     def __init__(self, daemon):
@@ -126,7 +127,7 @@ class IdleAgent(Bare):
 
 
 class Tracker(Bare):
-    """Gc.Memprof as a user would: plain_tracker.ml."""
+    """Gc.Memprof as a user would apply it: plain_tracker.ml."""
     name = "plain tracker"
 
     def __init__(self, folder, rate):
@@ -146,7 +147,7 @@ class Tracker(Bare):
 
 
 class Perf(Bare):
-    """CPU samples with callstacks by frame pointers, as many a second as asked for."""
+    """CPU samples with callstacks by frame pointers, per_second per second."""
     name = "perf"
     per_second = 1000
 
@@ -174,7 +175,7 @@ class Perf(Bare):
 
 
 class Heaptrack(Bare):
-    """Each malloc and free: of an OCaml program, what its C code allocates outside of the OCaml heap."""
+    """Records every malloc and free: for an OCaml program, the native blocks of its C code."""
     name = "heaptrack"
 
     def __init__(self, folder):
@@ -195,7 +196,7 @@ class Heaptrack(Bare):
 
 
 class CMemory(Memprofd):
-    """C's memory followed, one sample in so many bytes, and of OCaml's memory next to none."""
+    """Follows the native heap with one sample per interval of bytes, and takes almost no samples of OCaml's memory."""
 
     def __init__(self, daemon, interval):
         super().__init__(daemon, None)
@@ -214,7 +215,7 @@ class CMemory(Memprofd):
 
 
 class Jemalloc(Bare):
-    """Another malloc, preloaded: what its profiler is compared with."""
+    """jemalloc, preloaded, without its profiler: the base for JemallocProfiler."""
     name, settings = "jemalloc", ""
 
     def missing(self, _workload):
@@ -225,7 +226,7 @@ class Jemalloc(Bare):
 
 
 class JemallocProfiler(Jemalloc):
-    """Its own: callstacks of one block in 2^bits bytes."""
+    """jemalloc's own profiler: a callstack for one block per 2^bits bytes."""
 
     def __init__(self, folder, bits):
         self.name = f"jemalloc, profiled, {2 ** bits} bytes"
@@ -233,7 +234,7 @@ class JemallocProfiler(Jemalloc):
 
 
 def run(workload, peer, files, scale):
-    """One run: (Work, what the peer saw)."""
+    """Runs a workload once: (Work, what the peer has seen)."""
     process = workload.start(peer.environment(workload), files, scale)
     try:
         peer.watch(process)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench-report: writes the results of benchmarks' JSON files, one a run, to a file of tests/bench/results."""
+"""make bench-report: writes the results in the JSON files of make bench to a file in tests/bench/results."""
 
 import pathlib
 import sys
@@ -29,7 +29,7 @@ def about_lines(about):
 
 
 def quiet(about):
-    """What a reader has to know of a machine that had other things to do."""
+    """The warning for a report from a machine that was not idle; empty otherwise."""
     busy = about["load_before"] > 0.5 * about["cpus"] or about["nice"] > 0
     return ". **The machine had other work: these numbers show that everything is measured, not what it costs**" * busy
 
@@ -48,7 +48,7 @@ def document(results):
 
 
 def path_of(results):
-    """One file a day: a later report of that day replaces it."""
+    """One file per day: a later report of the same day replaces it."""
     return FOLDER / f"{results[0].about['began'].partition('T')[0]}.md"
 
 

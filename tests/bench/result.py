@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark found: measures in sections, as a JSON file. BENCHMARKS.md describes the file."""
+"""Results of a benchmark: measures in sections, stored as a JSON file, which BENCHMARKS.md describes."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """Values of one quantity, one a round. Row and column are its place in the table of `what`."""
+    """Values of one quantity, one per round. Row and column are its place in the table of `what`."""
     what: str
     unit: str
     values: tuple
@@ -40,12 +40,12 @@ class Section:
     name: str
     title: str
     measures: list = dataclasses.field(default_factory=list)
-    notes: list = dataclasses.field(default_factory=list)  # what was skipped and why, what was lost
+    notes: list = dataclasses.field(default_factory=list)  # skipped parts with reasons, and losses
     failed: str = ""
-    details: dict = dataclasses.field(default_factory=dict)  # for machines only
+    details: dict = dataclasses.field(default_factory=dict)  # only in the JSON file
 
     def add(self, what, unit, values, row="", column="", at_most=None):
-        """Nothing is added when there are no values."""
+        """Adds a measure if there are values."""
         values = tuple(values)
         if values:
             self.measures.append(Measure(what, unit, values, row, column, at_most))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers for the section of the same name, each with a load of its own on connections that stay open."""
+"""Servers for the section `servers`, each with its own load on persistent connections."""
 
 import contextlib
 import os
@@ -10,13 +10,13 @@ import real_programs
 from open_load import OpenLoad, Slice
 from workloads import timed
 
-ITEMS = 600  # of an order: a fifth of a millisecond
-BUSY = 0.5  # seconds of load while a server is attached to and let go
+ITEMS = 600  # items per order, which take 0.2 ms
+BUSY = 0.5  # seconds of load during an attach or detach
 COME_IN = 0.1
 
 
 def keep_apart(server, load):
-    """Where there are two processors, each has one: that a thread changes its processor varies by more than what is looked for."""
+    """Gives server and load one processor each if possible: thread migrations cost more than the effect to measure."""
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
         return
@@ -26,13 +26,13 @@ def keep_apart(server, load):
 
 
 class Served:
-    """One process, warmed by no more than its first request."""
+    """A server process and its load; so far it has answered only its first request."""
 
     def __init__(self, process, port, connections, request, files):
         self.process, self.pid = process, process.pid
         self.load = OpenLoad(port, connections, request, files)
         keep_apart(self.pid, self.load.pid)
-        self.rate = None  # requests a second while it is not measured
+        self.rate = None  # requests per second outside of measurements
 
     def offer(self, rate, seconds):
         cpu, _, found = timed(self.pid, lambda: self.load.open(rate, seconds))
@@ -40,7 +40,7 @@ class Served:
 
     @contextlib.contextmanager
     def busy(self):
-        """Runs OCaml code meanwhile, through which an agent comes in."""
+        """Keeps the server running OCaml code, which an injection needs."""
         self.load.begin(self.rate, BUSY)
         try:
             yield
@@ -60,14 +60,14 @@ def get(path):
 
 
 def order():
-    """Something to parse for demo_server, of a visitor whom it knows."""
+    """A request that demo_server has to parse, from a known visitor."""
     body = "[" + ",".join(f'["article {i}",{i % 7 + 1},{i % 90}.50]' for i in range(ITEMS)) + "]\n"
     return (f"POST /order HTTP/1.1\r\nHost: localhost\r\nCookie: session=known\r\nContent-Length: {len(body)}\r\n\r\n"
             f"{body}").encode()
 
 
 class Ocsigenserver:
-    """One thread and a few for files."""
+    """Runs with one thread, and a few for files."""
     name, connections = "ocsigenserver", 16
     what = "ocsigenserver, OCaml 4.13"
 
@@ -80,7 +80,7 @@ class Ocsigenserver:
 
     @contextlib.contextmanager
     def started(self, files):
-        """In a folder of its own."""
+        """Starts the server in its own folder."""
         with self.prefix() as prefix:
             process = real_programs.Ocsigenserver(prefix.folder if prefix else files, prefix)
             served = Served(process, process.port, self.connections, get("/index.html"), files)
@@ -91,7 +91,7 @@ class Ocsigenserver:
 
 
 class Ocsigenserver5(Ocsigenserver):
-    """The same of Debian 13."""
+    """The same server from Debian 13."""
     name, what = "ocsigenserver_5", "ocsigenserver, OCaml 5.3"
 
     def missing(self):
@@ -111,7 +111,7 @@ class Ocsigenserver5(Ocsigenserver):
 
 
 class ManyThreads:
-    """Our demo, a thread for each connection; its orders are parsed and forgotten."""
+    """demo_server with a thread for each connection; it parses orders and drops them."""
     name, connections = "demo_server", 64
     what = "demo_server, 64 threads, OCaml 4.13"
 

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target of ten thousand allocation sites, sampled for 24 hours, in seconds.
+// Simulates 24 hours of a sampled target with ten thousand allocation sites, in seconds.
 //
-// Sites: each has one callstack of 30 frames; the innermost is its own function,
-// the others are shared as in a tree (about 40,000 call sites in all), 100
-// modules. All blocks of a site have one size.
+// Sites: each has one callstack of 30 frames. The innermost frame is the site's own function; sites
+// share the others in a tree (about 40,000 call sites in total) of 100 modules. All blocks of a
+// site have the same size.
 //
-// Rate: 2,000 samples a second over all sites, which is 160 MB/s at 1e-4. A site's
-// share is by Zipf's law (exponent 1) or equal. At 2,000 a second even the last
-// site of the law is active in most minutes.
+// Rate: 2,000 samples per second over all sites, which is 160 MB/s at 1e-4. A site's share follows
+// Zipf's law (exponent 1) or is equal. At 2,000 per second even the last site of Zipf's law is
+// active in most minutes.
 //
-// Lives: a minor collection comes every 13 ms (256k words), so that what dies young
-// has lived 0 to 13 ms. What is promoted dies after a time of exponential
-// distribution, noticed within a major cycle of 20 s:
+// Lifetimes: a minor collection occurs every 13 ms (256k words), so blocks that die young have
+// lived 0 to 13 ms. Promoted blocks die after an exponentially distributed time, and the death is
+// noticed within a major cycle of 20 s:
 //
 //   sites   promoted   mean life
 //   60 %    2 %        1 s
 //   30 %    20 %       1 s to 1 min
 //   9 %     70 %       1 min to 3 h
-//   1 %     0.1 %      for ever: leaks
+//   1 %     0.1 %      infinite: leaks
 //
-// Speed: the first 22 h go by the minute (or by longer steps, where what is recorded of them
-// may be as coarse), then 10 s, the last 10 min by the second,
-// and cells are counted as the aggregator would, without its events: what is made
-// of 173 million samples is what is measured here, not how they come.
+// Speed: the first 22 h advance in steps of a minute (or longer, if their history may be coarse),
+// then of 10 s, and the last 10 min of a second. The simulation counts directly what the
+// aggregator would, without events: benchmarks measure the use of 173 million samples, not their
+// ingest.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@
 
 namespace memprofd {
 
-// Answers from a table and makes copies, as OcamlSymbolizer does once it knows.
+// Returns copies from a table, as OcamlSymbolizer does for known addresses.
 class TableSymbolizer final : public Symbolizer {
  public:
   void add(std::uint64_t address, Location location) { table_[address] = {std::move(location)}; }
@@ -84,10 +84,10 @@ class SimulatedDay {
   std::uint64_t now_ns() const { return now_ns_; }
   History& history() { return *history_; }
   std::uint64_t samples() const { return samples_; }
-  // Ends the use of the history.
+  // Frees the history; it cannot be used afterwards.
   void drop_history() { history_.reset(); }
 
-  // As the daemon makes one.
+  // A profile snapshot like the daemon's.
   ProfileSnapshotPtr snapshot() const {
     auto result = std::make_shared<ProfileSnapshot>();
     result->rows.reserve(by_class_.size());
@@ -125,7 +125,7 @@ class SimulatedDay {
     double none = 1;  // probability of no sample in a step
   };
   struct Death {
-    std::uint32_t number;  // of the class
+    std::uint32_t number;  // index of the class
     std::uint8_t code;
   };
 
@@ -146,7 +146,7 @@ class SimulatedDay {
   static std::uint64_t address(std::uint64_t depth, std::uint64_t node) {
     return 0x400000 + (depth << 32) + node * 16;
   }
-  // Depth 0 is the innermost; one in three sites has a caller of its own, and so on
+  // Depth 0 is the innermost. Each depth has three quarters as many functions as the previous one,
   // down to a single main.
   void add_callstacks() {
     for (std::uint32_t site = 0; site < kSites; ++site) {
@@ -176,7 +176,7 @@ class SimulatedDay {
   void add_classes(Shares shares) {
     double sum = 0;
     for (std::uint32_t site = 0; site < kSites; ++site) {
-      // Neighbours of all ranks.
+      // Scatters the ranks, so that adjacent sites have very different ones.
       const double rank = 1 + (site * 7919ULL) % kSites;
       const double share = shares == Shares::kZipf ? 1 / rank : 1;
       sum += share;
@@ -201,10 +201,10 @@ class SimulatedDay {
   // ---------------------------------------------------------------- time
 
   struct Phase {
-    std::uint64_t end_ns;  // since the begin
+    std::uint64_t end_ns;  // since the start of the day
     std::uint64_t step_ns;
   };
-  // Number of the step with that time since the begin.
+  // Number of the step that contains this time since the start of the day.
   std::size_t step_of(std::uint64_t ns) const {
     std::size_t before = 0;
     std::uint64_t begin = 0;
@@ -230,7 +230,7 @@ class SimulatedDay {
         close_window();
       }
     }
-    // The unfinished window.
+    // Leaves the last window unfinished.
     allocate(kSecondNs / 2, 0.5);
     now_ns_ += kSecondNs / 2;
   }
@@ -243,7 +243,7 @@ class SimulatedDay {
                         by_class_);
   }
 
-  // What of 1 GiB of heap is not live is free.
+  // The heap has 1 GiB; the part that is not live is free.
   HistoryPoint point() const {
     constexpr std::uint64_t kHeapBytes = 1 << 30;
     const auto used = std::min(kHeapBytes, static_cast<std::uint64_t>(live_.bytes()));
@@ -295,7 +295,7 @@ class SimulatedDay {
     return n;
   }
 
-  // What becomes of a sample that is promoted in the step that begins now.
+  // Schedules the death of a sample that is promoted in the step that starts now.
   void live_on(std::uint32_t number, std::uint64_t step_ns) {
     const Class& one = classes_[number];
     const Site& site = sites_[one.site];
@@ -324,7 +324,7 @@ class SimulatedDay {
     interval_.cell(one.id).deaths.add(died);
   }
 
-  // Buckets, equally likely.
+  // Equally likely lifetime buckets of blocks that die young.
   static std::vector<int> young_deaths() {
     std::vector<int> buckets(4096);
     for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -347,7 +347,7 @@ class SimulatedDay {
   AllocClassTable table_;
   Estimate live_;
   std::vector<Counters> by_class_;
-  Interval interval_;  // of the window that is open
+  Interval interval_;  // counts of the open window
   std::optional<History> history_{kBeginNs};
   std::uint64_t now_ns_ = kBeginNs;
 };

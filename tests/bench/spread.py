@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Medians and quartiles of what was measured, and ratios within rounds."""
+"""Medians, quartiles and confidence limits of measured values, and ratios within rounds."""
 
 import math
 import statistics
 
 
 def quantile(values, q):
-    """Between the two nearest values, in proportion."""
+    """The q-quantile, interpolated linearly between the two nearest values."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     below = int(at)
@@ -20,8 +20,8 @@ def spread(values):
 
 
 def median_limits(values):
-    """Between which the median of what such values are drawn from lies in 95 of 100 cases: the k-th value from below and from
-    above, so that no more than 2.5 % of such rows have fewer than k on one side (of few values: the least and the largest)."""
+    """The 95 % confidence interval of the median: the k-th smallest and the k-th largest value, such that at most 2.5 %
+    of samples of this size have fewer than k values on one side. For few values: the minimum and the maximum."""
     ordered, n = sorted(values), len(values)
     chance, k = 0.5 ** n, 0
     while chance <= 0.025 and k < n // 2:
@@ -30,11 +30,11 @@ def median_limits(values):
     return ordered[max(0, k - 1)], ordered[n - max(1, k)]
 
 
-FEWEST = 6  # values from which the limits of their median mean something: of fewer, more than 5 of 100 rows lie on one side of it
+FEWEST = 6  # with fewer values, more than 5 % of samples lie on one side of the median, so it has no 95 % interval
 
 
 def said_limits(values):
-    """Nothing of few values."""
+    """The median's interval as text; empty for few values."""
     if len(values) < FEWEST:
         return ""
     low, high = median_limits(values)
@@ -42,8 +42,8 @@ def said_limits(values):
 
 
 def smallest_told(values):
-    """The smallest effect on a ratio, in percent, that such values tell from none: half of what lies between the limits of their
-    median. Nothing of few values."""
+    """The smallest detectable effect on a ratio, in percent: half the width of the median's interval. None for few
+    values."""
     if len(values) < FEWEST:
         return None
     low, high = median_limits(values)
@@ -51,19 +51,19 @@ def smallest_told(values):
 
 
 def ratios(numerators, denominators):
-    """Of two lists that have a value for each round; rounds without a ratio are left out."""
+    """Ratios of two lists with one value per round; rounds with a denominator of zero are left out."""
     return [a / b for a, b in zip(numerators, denominators, strict=True) if b != 0]
 
 
 def by_chance(values, middle=1.0):
-    """How likely so many values, or more, are on one side of the middle when either is as likely (sign test)."""
+    """The p-value of the sign test: how likely at least this many values are on one side of the middle by chance."""
     above, below = sum(v > middle for v in values), sum(v < middle for v in values)
     fewer, n = min(above, below), above + below
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n)
 
 
 def significant(value, digits=3):
-    """With so many significant digits, thousands in groups: 0.00123, 1.23, 1,230."""
+    """Formats with this many significant digits and grouped thousands: 0.00123, 1.23, 1,230."""
     if value == 0:
         return "0"
     decimals = max(0, digits - 1 - int(f"{value:e}".partition("e")[2]))

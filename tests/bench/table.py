@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections as tables, for terminals and in Markdown: one for each quantity."""
+"""Sections as tables for terminals and in Markdown, one table per quantity."""
 
 from spread import shown
 
 
 def tables(measures):
-    """[(heading, header, rows)] of text, in the order in which quantities, rows and columns came."""
+    """[(heading, header, rows)] of text, in the order in which quantities, rows and columns were added."""
     return [_table(group) for group in grouped(measures, lambda measure: measure.what).values()]
 
 
@@ -47,7 +47,7 @@ def as_markdown(header, rows):
 
 
 def section_text(section):
-    """For the terminal, without the title."""
+    """The text of a section for the terminal, without its title."""
     parts = [f"  {heading}\n{as_text(header, rows)}" for heading, header, rows in tables(section.measures)]
     return "\n".join(parts + [f"  {note}" for note in _notes(section)])
 

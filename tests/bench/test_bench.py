@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make bench itself, with hardly any work: every peer runs, and the result has what was asked for."""
+"""make bench itself, with minimal work: every peer runs, and the result contains the requested measures."""
 
 import json
 import pathlib
@@ -54,7 +54,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(len(rows), len([m for m in found.measures if m.what == "target CPU over alone" and m.values[0] > 0]))
 
     def test_servers_asked_at_fixed_times(self):
-        """All of the short form, with a round less."""
+        """The whole short form, with one round less."""
         section = self.measured("--only", "servers", "--short")["servers"]
         cells = {(m.what, m.row, m.column): m for m in section.measures}
         ratios = ["idle agent / bare", *(f"memprofd {rate} / {base}" for rate in ("1e-5", "1e-4") for base in ("bare", "let go"))]
@@ -91,7 +91,7 @@ class Bench(unittest.TestCase):
                     self.assertLess(abs(seen["words"] - words), 5 * (words / budget.RATE) ** 0.5 + 1e5)
 
     def test_a_day_that_was_measured_is_not_simulated_again(self):
-        """What is judged is what is in the file: here a day that takes too much."""
+        """The file's contents are judged; this one has a day that takes too much memory."""
         with tempfile.TemporaryDirectory() as folder:
             context = Context(pathlib.Path(folder))
             queries = {str(i): {"reference_ms": 50, "min_ms": 1, "answer_bytes": 1} for i in range(13)}

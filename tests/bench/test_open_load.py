@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The load of servers: latencies are from when requests were due, and nothing that fails counts as answered."""
+"""The load program for servers: latencies count from the due times, and failed requests do not count as answered."""
 
 import contextlib
 import pathlib
@@ -18,7 +18,7 @@ CHUNKS = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", b"\r\n5\r\nhel",
 
 
 class FakeServer:
-    """Answers one request after the other, each as `answer(number, connection)` does."""
+    """Answers one request after another by calling `answer(number, connection)`."""
 
     def __init__(self, answer):
         self.answer, self.number, self.closed = answer, 0, 0
@@ -37,7 +37,7 @@ class FakeServer:
 
     def _serve(self, connection):
         with connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # pieces go out as they are
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # sends each piece separately
             while connection.recv(len(REQUEST), socket.MSG_WAITALL) == REQUEST and self._answered(connection):
                 pass
         self.closed += 1
@@ -49,7 +49,7 @@ class FakeServer:
 
     def close(self):
         with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # wakes who accepts
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
         self.socket.close()
 
 
@@ -63,13 +63,13 @@ class Load(unittest.TestCase):
         self.addCleanup(load.kill)
         return load
 
-    def test_a_server_that_stands_still_shows_in_all_requests_that_were_due_meanwhile(self):
+    def test_a_stall_of_the_server_shows_in_all_requests_due_meanwhile(self):
         still = []
 
         def answer(number, connection):
             if number == 2:
                 still.append(time.monotonic_ns())
-                time.sleep(0.2)  # stands still
+                time.sleep(0.2)  # simulates a stall
                 still.append(time.monotonic_ns())
             connection.sendall(ANSWER)
             return True
@@ -78,7 +78,7 @@ class Load(unittest.TestCase):
         begin, end = still
         due = [found["begun_ns"] + i * 1_000_000 for i in range(1_000)]
         meanwhile = [i for i in range(1_000) if begin <= due[i] <= end]
-        self.assertGreater(len(meanwhile), 10 * 4)  # of 4 connections
+        self.assertGreater(len(meanwhile), 10 * 4)  # 10 per connection
         for i in meanwhile:
             self.assertGreaterEqual(found["latencies_ns"][i], end - due[i])
 
@@ -90,8 +90,8 @@ class Load(unittest.TestCase):
         found = self.load(answer, connections=1).open(2_000, 0.1)
         self.assertEqual((200, 0, 200), (found["requests"], found["failed"], len(found["latencies_ns"])))
 
-    def test_what_fails_is_counted_and_the_rest_is_answered(self):
-        """Another status, a connection that is closed, an answer without an end and one with too much."""
+    def test_failures_are_counted_and_the_rest_is_answered(self):
+        """Failures: another status, a closed connection, an answer without an end, an answer that is too long."""
         def answer(number, connection):
             if number == 10:
                 connection.sendall(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
@@ -123,7 +123,7 @@ class Load(unittest.TestCase):
     def test_a_connection_that_was_closed_between_loads_is_opened_again(self):
         def answer(number, connection):
             connection.sendall(ANSWER)
-            return number != 100  # the last of the first load
+            return number != 100  # closes the connection after the last request of the first load
         load = self.load(answer)
         load.open(1_000, 0.1)
         harness.eventually(lambda: self.server.closed == 1, "the server closes it")
@@ -131,14 +131,14 @@ class Load(unittest.TestCase):
 
     def test_a_closed_load_is_what_the_server_can_do(self):
         def answer(_number, connection):
-            time.sleep(0.001)  # one after the other: not a thousand a second
+            time.sleep(0.001)  # limits the server to less than a thousand per second
             connection.sendall(ANSWER)
             return True
         capacity = self.load(answer).capacity(0.2)
         self.assertGreater(capacity, 0)
         self.assertLess(capacity, 1_000)
 
-    def test_what_is_no_load_is_refused(self):
+    def test_other_input_is_refused(self):
         for command in ("open 10", "open 0 1", "open 1e9 1", "closed", "closed -1", "faster"):
             load = self.load(lambda *_: False)
             load.send(command)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make bench writes: the JSON file, tables, reports and comparisons."""
+"""Output of make bench: the JSON file, tables, reports and comparisons."""
 
 import contextlib
 import io
@@ -46,7 +46,7 @@ class ResultFile(unittest.TestCase):
         self.assertTrue(Measure("cost", "ns", (1, 2, 9), at_most=2).met())
         self.assertFalse(Measure("cost", "ns", (1, 3, 9), at_most=2).met())
 
-    def test_nothing_measured_is_no_measure(self):
+    def test_no_values_add_no_measure(self):
         self.assertEqual([], section().measures)
 
 
@@ -55,7 +55,7 @@ class Tables(unittest.TestCase):
         return [Measure("CPU", "ns", (1,), "churn", "1e-3"), Measure("CPU", "ns", (2,), "churn", "1e-2", at_most=1),
                 Measure("CPU", "ns", (3,), "deep", "1e-2"), Measure("wall", "", (4,), "churn")]
 
-    def test_one_table_a_quantity(self):
+    def test_one_table_per_quantity(self):
         self.assertEqual(
             [("CPU, ns", ["", "1e-3", "1e-2"], [["churn", "1.00", "2.00 (goal 1, missed)"], ["deep", "", "3.00"]]),
              ("wall", ["", ""], [["churn", "4.00"]])], tables(self.measures()))

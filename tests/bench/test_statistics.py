@@ -20,13 +20,13 @@ class Spread(unittest.TestCase):
         self.assertEqual({"median": 2.5, "min": 1, "max": 4, "p25": 1.75, "p75": 3.25, "n": 4}, spread([4, 1, 3, 2]))
 
     def test_limits_of_a_median(self):
-        # Ranks from tables of the sign test: 2 and 9 of 10 values, 6 and 15 of 20, 40 and 61 of 100.
+        # Ranks from tables of the sign test, for example 2 and 9 of 10 values, or 40 and 61 of 100.
         for n, ranks in ((3, (1, 3)), (10, (2, 9)), (20, (6, 15)), (100, (40, 61))):
             self.assertEqual(ranks, median_limits(range(n, 0, -1)))
 
-    def test_smallest_effect_that_can_be_told(self):
+    def test_smallest_detectable_effect(self):
         self.assertAlmostEqual(2.5, smallest_told([1.0, 1.01, 1.02, 1.03, 1.04, 1.05]))
-        self.assertAlmostEqual(3.5, smallest_told([1 + i / 100 for i in range(10)]))  # the 2nd and the 9th
+        self.assertAlmostEqual(3.5, smallest_told([1 + i / 100 for i in range(10)]))  # from the 2nd and the 9th
         self.assertIsNone(smallest_told([1, 1, 1, 1, 1]))
         self.assertEqual("", said_limits([1, 1, 1, 1, 1]))
         self.assertIn("of 6 rounds lies between 1.0000 and 6.0000", said_limits([1, 2, 3, 4, 5, 6]))
@@ -62,7 +62,7 @@ class Rounds(unittest.TestCase):
         firsts = [order(["base", "here"], i)[0] for i in range(8)]
         self.assertEqual(4, firsts.count("base"))
 
-    def test_every_case_runs_once_a_round(self):
+    def test_every_case_runs_once_per_round(self):
         ran = []
         done = interleaved(["a", "b"], 3, lambda case: ran.append(case) or len(ran))
         self.assertEqual([{"a", "b"}] * 3, [set(ran[i:i + 2]) for i in (0, 2, 4)])

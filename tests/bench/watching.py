@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A memprofd to measure, and how its counters grew."""
+"""Measures a memprofd by the growth of its counters."""
 
 import re
 import signal
@@ -7,11 +7,11 @@ import time
 
 import harness
 
-LARGE_RING = ("--ring-bytes", "64MiB")  # so that nothing is lost at the highest rates
+LARGE_RING = ("--ring-bytes", "64MiB")  # avoids losses at the highest rates
 
 
 class Growth:
-    """From now on, or from the moment of `since` to now."""
+    """Growth of counters since the creation of this object; now() returns the growth up to the present."""
 
     def __init__(self, daemon, since=None):
         self.daemon = daemon
@@ -28,15 +28,15 @@ class Growth:
         return self.total("memprofd_samples_total", pid=pid, event="alloc")
 
     def records(self, pid):
-        """Allocations, promotions and deaths."""
+        """Number of allocations, promotions and deaths."""
         return self.total("memprofd_samples_total", pid=pid)
 
     def events(self, pid):
-        """What the daemon decoded: records, and a capture for each allocation."""
+        """Number of decoded events: records, and a capture for each allocation."""
         return self.records(pid) + self.samples(pid)
 
     def lost(self):
-        """{reason: events dropped}, without reasons that every session has."""
+        """{reason: dropped events}, without the reasons that every session has."""
         lost = {}
         for name in ("memprofd_dropped_events_total", "memprofd_given_up_events_total"):
             reasons = {sample.labels["reason"] for sample in self.after.find(name)}
@@ -46,7 +46,7 @@ class Growth:
 
 
 class Recording:
-    """memprofctl record of a target, begun when this is made."""
+    """A memprofctl record of a target, which starts at the creation of this object."""
 
     def __init__(self, daemon, pid, file):
         self.file = file
@@ -56,7 +56,7 @@ class Recording:
         harness.eventually(lambda: file.exists() and file.stat().st_size > 0, "the recording begins")
 
     def finish(self):
-        """(bytes written, events that it was too late for)."""
+        """(written bytes, events that it lost because it was too slow)."""
         self.process.stop(signal.SIGINT)
         lost = re.search(r"([\d,]+)\S* lost because", "".join(self.process.output))
         return self.file.stat().st_size, int(lost.group(1).replace(",", "")) if lost else 0
@@ -66,7 +66,7 @@ class Recording:
 
 
 def attached(daemon, pid, rate=1e-5):
-    """Milliseconds of one attach and detach, as {quantity: ms}."""
+    """Attaches and detaches once: {quantity: ms}."""
     daemon.attach(pid, rate)
     metrics = daemon.metrics()
     began = time.monotonic()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with a fixed amount of work, or a server with load for a while.
+"""Programs with a fixed amount of work, and a server under load for a fixed time.
 
-A workload starts a process that waits; work() has it do its work and measures that; end() ends it.
+A workload starts a process that waits; work() lets it do its work and measures it; end() ends it.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ OF_OCAML5 = harness.TARGETS5 / "bench"
 
 @dataclasses.dataclass
 class Work:
-    """What was done: seconds of the process for `units` of work."""
+    """Seconds of the process for `units` of work."""
     cpu: float
     wall: float
     units: float = 1
@@ -34,8 +34,8 @@ class Work:
 
 
 def cpu_seconds(pid):
-    """CPU time of a process so far, also of one that has ended and is not waited for."""
-    return time.clock_gettime(~pid << 3 | 2)  # clock_getcpuclockid(3) of another process
+    """CPU time of a process so far; it may be a zombie."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock of clock_getcpuclockid(3) for another process
 
 
 def timed(pid, do):
@@ -50,9 +50,9 @@ def environment(extra):
 
 
 class Bundled:
-    """A program of tests/targets or tests/bench/programs, told how much to do; 2 s on a good machine."""
-    waits_for_attach = True  # the agent is injected; else it is preloaded
-    tracked = True  # linked with plain_tracker
+    """A program of tests/targets or tests/bench/programs with an amount of work, about 2 s on a fast machine."""
+    waits_for_attach = True  # True: the agent is injected; False: it is preloaded
+    tracked = True  # whether the program is linked with plain_tracker
 
     def __init__(self, name, amount, folder=BUNDLED):
         self.name, self.amount, self.folder = name, amount, folder
@@ -72,7 +72,7 @@ class BundledProcess(harness.Target):
         return Work(cpu, wall)
 
     def come_in(self, sampled):
-        """Runs OCaml code, through which an agent comes in and begins to sample."""
+        """Runs OCaml code, which the agent needs to enter and to start sampling."""
         def begun():
             self.command("minor")
             return sampled()
@@ -83,7 +83,7 @@ class BundledProcess(harness.Target):
 
 
 class Compiler:
-    """ocamlopt on a generated file, held back by a preprocessor that waits."""
+    """ocamlopt on a generated file; a preprocessor holds it back until work()."""
     name = "ocamlopt"
     waits_for_attach = False
     tracked = False
@@ -105,7 +105,7 @@ class CompilerProcess(harness.Process):
 
     def _compile(self):
         with open(self.gate, "w"):
-            pass  # the preprocessor goes on at its end
+            pass  # closing the gate lets the preprocessor continue
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def work(self):
@@ -140,7 +140,7 @@ class ServerProcess(real_programs.Ocsigenserver):
     def _load(self, seconds):
         load = real_programs.Wrk(self.url)
         try:
-            time.sleep(seconds)  # the measurement
+            time.sleep(seconds)  # duration of the measurement
             return load.finish()
         finally:
             load.kill()

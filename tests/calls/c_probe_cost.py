@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What probes at malloc and free cost a program: a pair of both with and without, by turns in one process.
+"""Cost of probes at malloc and free: pairs of calls with and without probes, alternating in one process.
 
     /usr/bin/python3 tests/calls/c_probe_cost.py [ROUNDS]
 """

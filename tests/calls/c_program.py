@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that takes C's memory from known lines, and a memprofd that follows it."""
+"""A program that allocates native blocks at known lines, and a memprofd that follows it."""
 
 import math
 import os
@@ -54,7 +54,7 @@ class CProgram(E2ETest):
         return {site["function"]: site for site in self.all_c_sites}
 
     def assert_c_estimate(self, site, measure, exact):
-        """Blocks of 1,000 bytes and more, of which one sample stands for at most one interval."""
+        """Checks an estimate of blocks of at least 1,000 bytes: one sample stands for at most one interval."""
         error = math.sqrt(exact * INTERVAL)
         self.assertLess(abs(site[measure] - exact), 4.5 * error, f"{measure} of {site['function']}: {exact} exactly")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every sampled block of C's memory as it is taken and freed: in streams and in traces, of a program whose every byte is known."""
+"""Allocation and free of every sampled native block, in streams and traces, of a program with known allocations."""
 
 import collections
 import json
@@ -23,14 +23,14 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from test_events import Stream  # noqa: E402
 from test_outputs import make_messages  # noqa: E402
 
-RATE = 8 / INTERVAL  # samples a word
-LARGE = 512  # words, from which on a block has one sample
+RATE = 8 / INTERVAL  # samples per word
+LARGE = 512  # words; a block of at least this size has exactly one sample
 ALLOC = re.compile(r"\+\S+ alloc (\d+)(?: domain 0)? (\w+) (\d+) samples? (\d+) words?:(.*)$")
 COLLECT = re.compile(r"\+\S+ collect (\d+)")
 
 
 def stands_for(event):
-    """Bytes, as proto/memprof/v1 says."""
+    """The bytes that an event stands for, as proto/memprof/v1 defines."""
     words = event.size_words
     return 8 * (event.n_samples / RATE if words < LARGE else words / (1 - (1 - RATE) ** words))
 
@@ -51,7 +51,7 @@ class CEventTest(CProgram):
         return Stream(self.pb, self.channel, self.pb.StreamEventsRequest(pid=self.program.pid, filter=filters))
 
     def known_sites(self):
-        """As memprofd has counted them, by line, and those of no certain callstack."""
+        """memprofd's counts: {line: site}, and the site of blocks without a certain callstack."""
         self.c_sites("--limit", "1000")
         last = self.first_line + 32
         by_line = {s["line"]: s for s in self.all_c_sites if self.first_line <= s["line"] < last}
@@ -63,7 +63,7 @@ class CEventTest(CProgram):
 
 class CEvents(CEventTest):
     def lives(self, stream):
-        """Blocks by number: how each was taken, and freed. No block has two ends, or an end before its beginning."""
+        """Events of allocations and of frees, by block. Fails if a block has two of one kind, or is freed too early."""
         taken, freed = {}, {}
         for event in stream.events():
             if event.kind == self.pb.EVENT_KIND_C_ALLOC:
@@ -83,7 +83,7 @@ class CEvents(CEventTest):
             found[stream.site(event.callstack_id).line if event.callstack_id else 0].append(event)
         return found
 
-    def test_a_stream_tells_what_is_counted_and_no_more(self):
+    def test_a_stream_has_what_is_counted_and_no_more(self):
         unknown_before = self.known_sites()[1]["samples"]
         stream, others = self.stream(), self.stream(heap="BLOCK_HEAP_UNSPECIFIED")
         exact = self.program.command("known 400", timeout=60)["sites"]
@@ -110,7 +110,7 @@ class CEvents(CEventTest):
         self.assert_near(sum(map(stands_for, taken)), sum(e[0] for e in exact), "what was taken")
         self.assert_near(sum(stands_for(e) for e in taken if e.block not in freed), sum(e[1] for e in exact), "what stays")
 
-        # Nor is it where nobody has asked for it.
+        # A stream that does not request the native heap has none of its events.
         before = others.size()
         self.program.send("spin")
         eventually(lambda: others.size() > before, "events of OCaml's memory")
@@ -127,7 +127,7 @@ class CEvents(CEventTest):
         def taken_by(function, taken):
             return [e.block for e in taken.values() if e.callstack_id and stream.site(e.callstack_id).function == function]
 
-        # What the runtime takes for itself, like OCaml 5's first table of custom blocks at some reading of a channel, may stay.
+        # Blocks of the runtime itself may stay, for example OCaml 5's first table of custom blocks.
         def of_this_program(event):
             return not event.callstack_id or stream.site(event.callstack_id).function.startswith("C_memory.")
 
@@ -161,7 +161,7 @@ class CEvents(CEventTest):
         self.assertEqual(grpc.StatusCode.OK, stream.code())
         self.program.command("x")
         taken, freed = self.lives(stream)
-        # Those of whose life the stream has both ends, and what it has of those before.
+        # The stream has every event of this line until the detach.
         known = self.by_line(stream, taken.values())[line_of("let[@inline never] compress () =")]
         self.assertTrue(known)
         live = sum(stands_for(event) for event in known if event.block not in freed)
@@ -192,7 +192,7 @@ class CEventsOfOcaml5(CEvents):
 class CLosses(CEventTest):
     options = ("--ring-bytes", "256KiB")
 
-    def test_events_that_never_came_are_told(self):
+    def test_lost_events_are_reported(self):
         stream = self.stream()
         with harness.standing_still(self.memprofd):
             self.program.command("kinds 20000", timeout=60)
@@ -215,7 +215,7 @@ class CTraces(CEventTest):
         return recording
 
     def blocks(self, path):
-        """By id: bytes that Memtrace's readers take each for, samples over the rate, and its line; and those that were freed."""
+        """({id: (bytes in the view of Memtrace's readers, which is samples / rate; line)}, ids of freed blocks)"""
         dump = memprofctl("dump", path)
         self.assertEqual("", dump.stderr)
         lines = dump.stdout.splitlines()
@@ -241,7 +241,7 @@ class CTraces(CEventTest):
         by_line = lambda rows: {s["line"]: s for s in rows if s["line"] in sites}
         eventually(lambda: sum(s["samples"] for s in by_line(answer()).values()) == sum(s["samples"] for s in sites.values()),
                    "all is in the file")
-        # What memprofctl says of the file is what memprofd has counted.
+        # memprofctl's answers about the file match memprofd's counts.
         for asked in ((), ("--heap", "c"), ("--heap", "external")):
             for line, site in by_line(answer(*asked)).items():
                 for measure in ("samples", "allocated_bytes", "live_bytes", "died_young_bytes"):
@@ -249,7 +249,7 @@ class CTraces(CEventTest):
         self.assertFalse(answer("--heap", "major"))
         self.assertIn("known_sites", memprofctl("report", path).stdout)
 
-        # Detached in the middle of work: the file ends whole.
+        # The file is complete even if memprofd detaches during work.
         self.program.send("spin")
         self.memprofd.detach(self.program.pid)
         self.assertEqual(0, recording.wait())
@@ -259,7 +259,7 @@ class CTraces(CEventTest):
         unknown = 1 - sum(s["allocated_bytes"] for s in sites.values()) / sum(e[0] for e in exact)
         self.assertLess(abs(unknown), 0.1)
         lines_taken, lines_stay = (sum(s[measure] for s in sites.values()) for measure in ("allocated_bytes", "live_bytes"))
-        # Of each large block a part of a sample is chance.
+        # The rounding of each large block's samples is random.
         self.assert_near(sum(t[0] for t in told), lines_taken, "what was taken")
         self.assert_near(sum(t[0] for t in told if not t[1]), lines_stay, "what stays")
 
@@ -300,7 +300,7 @@ class NotFollowed(E2ETest):
             self.assert_one_line(refused.stderr, "the native heap is not followed", "--c-heap")
 
 
-del CEventTest  # none of itself
+del CEventTest  # it contains no tests itself
 
 if __name__ == "__main__":
     unittest.main()

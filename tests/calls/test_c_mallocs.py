@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C's memory of programs with mallocs that nobody expects: more than one, built on itself, or with a thread in its middle."""
+"""The native heap of programs with unusual mallocs: several, ones that call themselves, or with a thread inside."""
 
 import os
 import pathlib
@@ -11,19 +11,19 @@ from harness import BUILD, E2ETest, eventually, settled
 from test_c_memory import slots_of_the_agent
 from test_c_probes import changed_code
 
-# Libraries of C alone.
+# Libraries without OCaml code.
 OWN_MALLOC, LEAVES = BUILD / "targets/c_own_malloc.so", BUILD / "targets/c_leaves.so"
 BY_PROBES = ("--mode", "observe", "--c-heap-max-hits", 10_000_000)
 
 
 class Mallocs(CProgram):
-    """By the agent's words."""
+    """The agent counts through its hooks."""
 
     options = ()
-    malloc = "libc"  # whose code has breakpoints
+    malloc = "libc"  # the library that has breakpoints
 
     def assert_is_counted_once(self):
-        """All functions, blocks that stay at a line, and those that are resized."""
+        """Checks the counts for all functions of malloc, for blocks that stay, and for resized ones."""
         before, lived = self.allocated(), self.c_bytes()
         exact = int(self.program.command("kinds 2000")) + int(self.program.command("grow 2000"))
         settled(self.allocated, "what C has allocated")
@@ -37,7 +37,7 @@ class Mallocs(CProgram):
 
 
 class BuiltOnItself(Mallocs):
-    """Each function calls another one of its own, by the words by which a program would."""
+    """Each function of this malloc calls another one of it, through slots as in a program."""
 
     malloc = OWN_MALLOC.name
 
@@ -52,13 +52,13 @@ class BuiltOnItselfByProbes(BuiltOnItself):
     options = BY_PROBES
 
     def test_is_counted_once(self):
-        # Until a sampled call is seen to call another one.
+        # Waits until memprofd has seen a sampled call that calls another function.
         eventually(lambda: self.program.command("kinds 100") and self.allocated() > 20 * INTERVAL, "it is known to be")
         super().test_is_counted_once()
 
 
 class LoadedForItself(Mallocs):
-    """A library has a malloc of its own, which the program does not call, and nor does the library itself."""
+    """A library defines its own malloc, which neither the program nor the library calls."""
 
     def start(self):
         program = super().start()
@@ -67,7 +67,7 @@ class LoadedForItself(Mallocs):
 
     def test_it_is_not_taken_for_the_programs(self):
         self.assert_is_counted_once()
-        # Its calls are bound as it makes them; the agent looks what to, ever more seldom.
+        # The linker binds the library's calls at their first use; the agent checks the bindings at growing intervals.
         before = int(self.program.command(f"load {OWN_MALLOC} 1"))
         for _ in range(16):
             self.program.command("minor")
@@ -84,7 +84,7 @@ class LoadedForItselfByProbes(LoadedForItself):
 
 
 class InTheMiddle(CProgram):
-    """A thread is in malloc while memprofd goes and comes again."""
+    """A thread is inside malloc while memprofd detaches and attaches again."""
 
     def setUp(self):
         E2ETest.setUp(self)
@@ -95,11 +95,12 @@ class InTheMiddle(CProgram):
             os.environ, LD_PRELOAD=LEAVES, LEAVES="stays", LEAVES_STAY=str(self.stay), LEAVES_GO=str(self.go)))
 
     def of_the_thread_and_its_handler(self):
-        """They have as many samples as blocks, which are far larger than the interval."""
+        """Number of their blocks: blocks are far larger than the interval, so each has one sample."""
         return self.drops("c_event_lost") + self.allocated() / 20_000
 
     def test_its_wait_is_known_to_the_next_session(self):
-        """Of a wait that only the kernel knows a call on a stack that lies above made an end, and so of the program."""
+        """If only the kernel knew of the pending return, a call on a stack at a higher address would cancel it, and the
+        program would crash."""
         self.memprofd = self.daemon("--pid", self.program.pid, "--mode", "observe", "--c-heap-interval", 1024,
                                     "--c-heap-max-hits", 10_000_000)
         eventually(lambda: self.allocated() > 1_000_000, "the handler is followed")
@@ -122,7 +123,7 @@ class InTheMiddle(CProgram):
 
 
 class Hostile(CProgram):
-    """Programs that ask of malloc what hardly a program does (tests/hostile/attacks/mallocs.c), as they fare where nobody looks."""
+    """Programs with unusual calls of malloc (tests/hostile/attacks/mallocs.c) behave as without memprofd."""
 
     def setUp(self):
         E2ETest.setUp(self)
@@ -147,20 +148,20 @@ class Hostile(CProgram):
         self.assertEqual(0, changed_code(self.program.pid, "libc.so"))
 
     def test_threads_that_resize_and_free_blocks_of_others(self):
-        """64 blocks of at most 50,000 bytes live; each end that was missed would be another one."""
+        """64 blocks of at most 50,000 bytes live; every missed free would add another one."""
         self.follow("trade-blocks")
         eventually(lambda: self.allocated() > 300_000_000, "many are taken")
         self.assertLess(self.c_bytes(), 64 * 50_000 + 3_000_000)
         self.let_go()
 
     def test_no_memory_at_all(self):
-        """What was not given is not counted, and what was given is seen to be freed."""
+        """Failed allocations are not counted, and the frees of successful ones are seen."""
         self.follow("exhaust")
         eventually(lambda: self.allocated() > 20 << 30, "all was taken again and again")
         self.assertLess(self.c_bytes(), 2 << 30)
         self.let_go()
 
-    def test_what_is_no_block(self):
+    def test_pointers_that_are_not_blocks(self):
         for kind in range(4):
             self.go.unlink(missing_ok=True)
             alone = self.attacked(f"free-wild {kind}")

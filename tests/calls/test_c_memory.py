@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C's memory followed, from malloc to the line of OCaml code: a program whose every byte is known."""
+"""Follows the native heap from malloc to the line of OCaml code, in a program with known allocations."""
 
 import math
 import os
@@ -20,7 +20,7 @@ LEAVES = PATH[:3]
 
 
 class CMemory(CProgram):
-    remembers_notes = True  # of what has released the runtime lock
+    remembers_notes = True  # notes of callers that have released the runtime lock
     views_of_all = (("report",), ("report", "-o", "collapsed"), ("sites",))
 
     def test_a_leak_is_charged_to_its_line(self):
@@ -45,7 +45,7 @@ class CMemory(CProgram):
         self.memprofd.ctl("report", "--leaks", "--pid", self.program.pid, "--heap", "c")
 
     def test_streams_that_are_closed_leave_nothing(self):
-        """As zlib's: those that are forgotten are a leak, the others lived for a moment."""
+        """zlib streams that the program forgets are a leak; the others live only briefly."""
         closed, forgotten = int(self.program.command("streams 50")), int(self.program.command("keep 30"))
         sites = self.c_sites()
         self.assert_c_estimate(sites["C_memory.Zip.compress"], "allocated_bytes", closed)
@@ -63,18 +63,18 @@ class CMemory(CProgram):
         self.assertLess(self.c_bytes() - before, 100_000)
 
     def test_what_has_no_certain_callstack_is_counted_by_reason(self):
-        """It is in the sums, at no line."""
+        """Such blocks count in the sums, but at no line."""
         asked = int(self.program.command("noalloc 2000"))
         sites = self.c_sites()
         self.assertNotIn("C_memory.remember_quickly", sites)
         unknown = sites["(unknown)"]
         self.assert_c_estimate(unknown, "live_bytes", asked)
-        # As many blocks as have a sample; a few of them look like another thread's.
+        # The number of sampled blocks; a few of them look like another thread's.
         sampled = 2000 * (1 - math.exp(-1000 / INTERVAL))
         self.assertGreater(self.drops("c_no_record") + self.drops("c_no_lock"), sampled - 5 * math.sqrt(sampled))
 
     def test_nothing_else_has_it_among_its_numbers(self):
-        """Part of it is the OCaml heap itself."""
+        """Other numbers exclude the native heap, which contains part of the OCaml heap itself."""
         def live():
             return self.memprofd.metrics().value("memprofd_live_bytes", pid=self.program.pid)
         before = live()
@@ -86,12 +86,12 @@ class CMemory(CProgram):
         self.assertLess(sum(site["live_bytes"] for site in by_default), 2_000_000)
 
     def test_estimates_are_as_wrong_as_they_say(self):
-        """Blocks of all sizes, functions and ends at many lines: errors are distributed as their standard errors say."""
+        """For many lines with blocks of all sizes, functions and ends, the errors match their standard errors."""
         exact = self.program.command("known 400", timeout=60)["sites"]
         eventually(lambda: self.check_errors(exact), "estimates are as wrong as they say")
 
     def check_errors(self, exact):
-        """A memprofd that waits for a processor may have rested before it has read all of it."""
+        """True if all errors are plausible. It may fail at first: a memprofd that waits for a processor is behind."""
         self.c_sites("--limit", "1000")
         self.assertEqual(0, self.drops("c_event_lost") + self.drops("c_stack_lost"))
         first = line_of("let known_sites =") + 2
@@ -99,16 +99,16 @@ class CMemory(CProgram):
         self.assertEqual(len(exact), len(found))
         unknown = next((site for site in self.all_c_sites if site["function"] == "(unknown)"), {})
         for measure, which in (("allocated_bytes", 0), ("live_bytes", 1)):
-            # Some are at no line, since their callstack is not certain.
+            # Some blocks are at no line, because their callstack is not certain.
             share = unknown.get(measure, 0) / sum(e[which] for e in exact)
             self.assertLess(share, 0.06)
             errors = [(found[first + i][measure] - e[which] * (1 - share)) / found[first + i][f"{measure}_stderr"]
                       for i, e in enumerate(exact)]
             mean, square = (sum(e ** k for e in errors) / len(errors) for k in (1, 2))
             self.assertLess(abs(mean), 4.5 / math.sqrt(len(errors)), f"{measure} is biased: {errors}")
-            # Of a sum of n squares the error is sqrt(2 / n) times itself; sizes are not all alike.
+            # A sum of n squares has a relative error of sqrt(2 / n), and more as sizes differ.
             self.assertGreater(square, 0.3, measure)
-            # What is at no line is not the same share of each.
+            # The share of blocks without a line differs between the lines.
             self.assertLess(square, 2 + 4.5 * math.sqrt(2 / len(errors)), f"{measure}: {errors}")
             total = sum(e[which] for e in exact) * (1 - share)
             error = math.sqrt(sum(site[f"{measure}_stderr"] ** 2 for site in found.values()))
@@ -116,12 +116,12 @@ class CMemory(CProgram):
         return True
 
     def seen_of(self, frames):
-        """What the runtime itself tells of it: while C code calls back, it hides what is outside of the fiber."""
+        """The frames that the runtime itself reports: during a callback from C it hides those outside the fiber."""
         outside = (i for i, frame in enumerate(frames) if frame == "fibered" and "called" in frames[:i])
         return frames[:next(outside, None)] if self.ocaml5 else frames
 
     def test_no_callstack_is_wrong(self):
-        """A block's size tells which is right. MEMPROFD_MATRIX=1 has more of them."""
+        """A block's size identifies its true callstack. MEMPROFD_MATRIX=1 tests more blocks."""
         rounds, threads = (10_000, 4) if MATRIX else (200, 4)
         paths = self.program.command(f"paths {rounds} {threads}", timeout=600)["paths"]
         self.c_sites()
@@ -140,24 +140,24 @@ class CMemory(CProgram):
                     unknown[frames[0]] += row["samples"]
                 else:
                     others.append(row)
-        # The standard library's own.
+        # Blocks of the standard library.
         self.assertLess(sum(row["samples"] for row in others), 10, [row["function"] for row in others])
         NOTES.append(f"callstacks of C memory: right {right}, unknown {unknown}")
         lost = self.drops("c_event_lost") + self.drops("c_stack_lost")
-        # What was left on the stack by calls without a note makes some of them uncertain in OCaml 4.
+        # In OCaml 4, remains of calls without a note on the stack make some callstacks uncertain.
         self.assertLessEqual(unknown["noted"], 0.2 * right["noted"] + 3 * lost)
         self.assertGreater(right["noted"], rounds * threads * 12 * 0.25 - 3 * lost)
         if not self.remembers_notes:
             return
-        # In a blocking section, where another thread has the lock, and after it.
+        # In a blocking section, while another thread has the lock, and after it.
         self.assertLessEqual(unknown["unlocked"], (0 if self.ocaml5 else 0.2) * right["unlocked"] + 3 * lost)
         self.assertGreater(right["unlocked"], rounds * threads * 6 * 2 * 0.25 - 3 * lost)
 
     def site(self, function):
         return self.c_sites().get(function, {})
 
-    def test_what_of_it_is_resident(self):
-        """Of blocks of 100,000 bytes one word is written to: one page, or two where it lies on their border."""
+    def test_its_resident_part(self):
+        """The program writes to one word of each block of 100,000 bytes: one page, or two at a page border."""
         asked = int(self.program.command("leak 300 100000"))
         eventually(lambda: "resident_bytes" in self.site("C_memory.Cache.remember"), "its pages are looked at", timeout=60)
         site = self.site("C_memory.Cache.remember")
@@ -178,7 +178,7 @@ class CMemory(CProgram):
             self.assertNotIn("resident_bytes", other)
 
     def test_blocks_whose_end_was_not_seen(self):
-        """They were freed by a function that the program has got itself: of malloc's own sizes and with mappings of their own."""
+        """The program frees blocks through a pointer it has looked up: small ones, and ones with their own mappings."""
         before = self.drops("c_free_missed")
         for size in (1_000, 40_000, 400_000):
             asked = int(self.program.command(f"unseen 400 {size}"))
@@ -195,11 +195,11 @@ class CMemory(CProgram):
         def half_lived():
             self.c_sites()
             return next(site["lifetime_seconds"]["p50"] for site in self.all_c_sites if site["line"] == line_of('| [ "hold"'))
-        eventually(lambda: half_lived() > 0.3 * 0.9, "the end of most is counted")  # as exact as its classes are
+        eventually(lambda: half_lived() > 0.3 * 0.9, "the end of most is counted")  # classes of lifetimes are coarse
         self.assertLess(half_lived(), elapsed * 1.1)
 
     def test_more_blocks_than_can_be_followed(self):
-        """What is left out is counted."""
+        """Blocks beyond the limit are counted as given up."""
         self.program.command("leak 90000 20000", timeout=120)
         eventually(lambda: self.drops("c_blocks_full") > 0, "it is counted")
         self.program.command("leak 10 1000")
@@ -211,12 +211,12 @@ class CMemory(CProgram):
         self.assert_c_estimate(self.c_sites()["C_memory.remember_in_library"], "live_bytes", asked)
 
     def hooked(self):
-        """How many words of the program's files lead to the agent's functions."""
+        """Number of words in the program's mapped files that point to the agent's functions."""
         return len(slots_of_the_agent(self.program.pid, BUILD / "libmemprof_agent.so"))
 
     def test_a_detach_leaves_no_slot_behind(self):
         self.assertGreater(self.hooked(), 9)
-        self.program.send("spin")  # collections, in the middle of it
+        self.program.send("spin")  # keeps collecting during the detach
         self.memprofd.detach(self.program.pid)
         self.program.command("x")
         self.assertEqual(0, self.hooked())
@@ -230,7 +230,7 @@ class CMemory(CProgram):
         self.program.command("kinds 1000")
 
     def test_a_program_that_kills_itself_for_system_calls_from_now_on(self):
-        """Its slots stay as they are, and lead to the C library."""
+        """Its slots are not restored; the hooks then call the C library directly."""
         self.program.command("forbid")
         self.memprofd.detach(self.program.pid)
         for _ in range(3):
@@ -252,8 +252,8 @@ class CMemory(CProgram):
         self.program.send(f"spin {TARGETS / 'c_memory_library.so'}")
 
     def test_cycles_while_threads_libraries_and_children_come_and_go(self):
-        """Attached and detached in the middle of it. When it has freed what it took, no sampled block is left that it has not
-        kept; no free was lost and made up for."""
+        """memprofd attaches and detaches meanwhile. After the program has freed its blocks, only those that it keeps
+        are left among the sampled ones, and no free was lost."""
         self.work_in_threads()
         freed = 0
         for _ in range(200 if MATRIX else 20):
@@ -272,8 +272,8 @@ class CMemory(CProgram):
         self.assertEqual(0, self.hooked())
 
     def assert_no_free_is_lost(self):
-        """Answers with how many samples were freed since it was attached. Of the first thread only what is at a line of the
-        program is known to be freed, or kept: the library's blocks."""
+        """Returns the number of samples freed since the attach. The first thread's blocks are checked only at lines of
+        the program; it keeps the library's blocks and frees all others."""
         kept = "C_memory.remember_in_library"
         sites = [site for name, site in self.c_sites("--limit", "1000").items() if name.startswith("C_memory.")]
         by_thread = self.memprofd.ctl_json("sites", "--pid", self.program.pid, "--heap", "c", "--group-by", "thread")["sites"]
@@ -291,7 +291,7 @@ class CMemoryOfOcaml5(CMemory):
 
 
 class OfAnotherMalloc(CMemory):
-    """A malloc that is preloaded; what it does to the program is in tests/agent/test_native_heap.py."""
+    """A preloaded malloc; tests/agent/test_native_heap.py tests its effect on the program."""
 
     allocator = ""
 
@@ -302,7 +302,7 @@ class OfAnotherMalloc(CMemory):
         return self.target("c_memory", env=dict(os.environ, LD_PRELOAD=path))
 
 
-# Those of the tests above in which the malloc matters.
+# Keeps only the tests in which the malloc matters.
 for name in dir(CMemory):
     if name.startswith("test_") and name not in ("test_a_leak_is_charged_to_its_line", "test_a_detach_leaves_no_slot_behind",
                                                  "test_estimates_are_as_wrong_as_they_say",
@@ -323,7 +323,7 @@ class CMemoryOfMimalloc(OfAnotherMalloc):
 
 
 class Callbacks(CProgram):
-    """C code that asks OCaml for its arguments and then calls malloc: the function that called C."""
+    """C code that calls back to OCaml and then calls malloc: the block belongs to the function that called C."""
 
     def start(self):
         return self.target("callback_malloc", folder=self.programs)
@@ -346,7 +346,7 @@ class Callbacks(CProgram):
             return {"function": function, "allocated_bytes": bytes_taken}
         self.assert_c_estimate(taken("Callback_malloc.fetch"), "allocated_bytes", 4000 * rounds)
         self.assert_c_estimate(taken("Callback_malloc.fetch_deep"), "allocated_bytes", 2000 * rounds)
-        # Within a callback a call without a note has no certain caller: not the one of the older note.
+        # Within a callback, a call without a note has no certain caller; the older note must not count.
         self.assert_c_estimate(taken("(unknown)"), "allocated_bytes", 1000 * rounds)
         self.assertNotIn("Callback_malloc.fetch_inside", after)
 
@@ -356,7 +356,7 @@ class CallbacksOfOcaml5(Callbacks):
 
 
 class Leaks(E2ETest):
-    """Of real libraries in C, by the line that leaks, beside what malloc itself has counted."""
+    """Leaks of real C libraries: live bytes by line, compared with malloc's own counts."""
 
     INTERVAL = 4096
 
@@ -385,7 +385,7 @@ class Leaks(E2ETest):
             for row in rows["sites"]:
                 names = {frame["function"] for frame in row["callstack"]}
                 for function in names & set(taken):
-                    # malloc has a head for each block, and rounds up.
+                    # malloc adds a header to each block, and rounds sizes up.
                     found[function] = found.get(function, 0) + row["live_bytes"] + 16 * row["live_objects"]
             return found
         found = settled(of_lines, "what lives")
@@ -421,7 +421,7 @@ class Options(E2ETest):
         self.assert_one_line(refused.stderr, "c_heap_interval", "1024")
 
 
-del OfAnotherMalloc  # none of itself
+del OfAnotherMalloc  # not a test case itself
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C's memory of programs that nothing may enter: followed by probes at malloc and free."""
+"""The native heap of programs without an agent, followed with probes at malloc and free."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ INTERVAL = test_c_memory.INTERVAL
 
 
 def changed_code(pid, name):
-    """How many bytes of the code of that library differ in the process from what its file has: breakpoints do."""
+    """Number of code bytes of the library that differ between the process and the file: breakpoints."""
     changed = 0
     with open(f"/proc/{pid}/mem", "rb") as memory:
         for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -32,7 +32,7 @@ def changed_code(pid, name):
 
 
 class ByProbes(test_c_memory.CMemory):
-    """The same program and the same truth as where the agent follows it."""
+    """The same program and the same expected numbers as with an agent."""
 
     remembers_notes = False
     views_of_all = (("report",), ("sites",))
@@ -55,7 +55,8 @@ class ByProbes(test_c_memory.CMemory):
         self.assertEqual(0, self.drops_of_probes())
 
     def test_functions_that_call_each_other_count_once(self):
-        """realloc(NULL, n) is malloc to glibc, and memalign of a small alignment; what is resized ends where it was."""
+        """glibc's realloc(NULL, n) and memalign with a small alignment call malloc; a resized block is freed at its old
+        address."""
         before = self.c_bytes("memprofd_allocated_bytes_total", heap="c")
         lived = self.c_bytes()
         asked = int(self.program.command("kinds 3000"))
@@ -99,7 +100,7 @@ class ByProbes(test_c_memory.CMemory):
         self.assertEqual(0, changed_code(self.program.pid, self.allocator))
 
     def test_a_program_that_kills_itself_for_system_calls_from_now_on(self):
-        """Returns that are waited for are one; filters let it pass."""
+        """Probes on returns use a system call, which seccomp filters do not block."""
         self.program.command("forbid")
         asked = int(self.program.command("leak 4000 1000"))
         self.assert_c_estimate(self.c_sites()["C_memory.Cache.remember"], "live_bytes", asked)
@@ -113,8 +114,8 @@ class ByProbes(test_c_memory.CMemory):
     test_a_detach_leaves_no_slot_behind = None
     test_a_memprofd_that_is_killed_leaves_none_either = None
     test_cycles_while_threads_libraries_and_children_come_and_go = None
-    test_nothing_else_has_it_among_its_numbers = None  # nothing else has a number of what lives
-    test_blocks_whose_end_was_not_seen = None  # it is seen, by whatever pointer
+    test_nothing_else_has_it_among_its_numbers = None  # observe mode has no other numbers of live memory
+    test_blocks_whose_end_was_not_seen = None  # probes see a free through any pointer
 
 
 class ByProbesOfOcaml5(ByProbes):
@@ -149,7 +150,7 @@ class ByProbesOfMimalloc(ByProbesOfAnotherMalloc):
 
 
 class Leaving(CProgram):
-    """A malloc that is left in the middle of a call whose return is waited for: the program lives on, what is lost is told."""
+    """Calls of malloc that never return although their return is probed: the program survives, losses are counted."""
 
     def follow(self, ways):
         self.program = self.target("c_memory", env=dict(os.environ, LD_PRELOAD=TARGETS / "c_leaves.so", LEAVES=ways))
@@ -169,7 +170,7 @@ class Leaving(CProgram):
         self.program.command("leak 10 1000")
 
     def test_for_stacks_that_lie_above(self):
-        """The kernel takes a call for over as soon as it sees one higher up; its return was the program's end."""
+        """The kernel drops a pending return at a call on a higher stack; the return would then crash the program."""
         self.follow("stacks")
         self.assert_lost_and_alive(20_000)
 
@@ -183,7 +184,7 @@ class Leaving(CProgram):
 
 
 class TooMany(E2ETest):
-    """Programs that call malloc more often than may be probed."""
+    """Programs that call malloc more often than the limit on probe hits allows."""
 
     def observe(self, program, *options):
         return self.daemon("--pid", program.pid, "--mode", "observe", "--c-heap", *options)
@@ -218,7 +219,7 @@ class TooMany(E2ETest):
         self.memprofd_goes_on(memprofd, program)
 
     def memprofd_goes_on(self, memprofd, program):
-        """What it has seen of OCaml's memory, and what C has allocated, stays known."""
+        """memprofd still samples OCaml's memory, and keeps its counts of native allocations."""
         self.assertEqual("sampling", memprofd.targets()[program.pid]["state"])
         sites = memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c")["sites"]
         self.assertIn("C_memory.Cache.remember", [site["function"] for site in sites])
@@ -226,7 +227,7 @@ class TooMany(E2ETest):
 
 class Leaks(E2ETest):
     def test_of_a_real_library_at_a_low_rate(self):
-        """With the usual limits: zlib's streams by the line that has forgotten them."""
+        """With the default limits it reports zlib's streams by the line that leaks them."""
         program = self.target("c_leaks")
         memprofd = self.daemon("--pid", program.pid, "--mode", "observe", "--c-heap-interval", 4096)
         eventually(lambda: "is followed by probes" in memprofd.stderr(), "it is followed")
@@ -241,7 +242,7 @@ class Leaks(E2ETest):
         self.assertLess(abs(found - taken), 4.5 * (taken * 4096) ** 0.5 + 0.1 * taken)
 
 
-del ByProbesOfAnotherMalloc  # none of itself
+del ByProbesOfAnotherMalloc  # not a test case itself
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of an unmodified program's functions are as many as the program itself counts; it runs as before afterwards."""
+"""memprofd counts the calls of an unmodified program's functions exactly, and leaves the program unchanged."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import time
 import harness
 from harness import BUILD, TARGETS, TARGETS5, E2ETest, eventually
 
-MANY = 100_000_000  # hits a second that no program makes
+MANY = 100_000_000  # hits per second; no program reaches this
 
 
 def breakpoints_of(pid):
-    """Bytes of its program's code that are not those of the file."""
+    """Number of code bytes of the program that differ from its file."""
     maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
     exe = os.readlink(f"/proc/{pid}/exe")
     begin, end, offset = (int(n, 16) for n in re.search(rf"^(\w+)-(\w+) r-xp (\w+) .* {exe}$", maps, re.M).groups())
@@ -28,7 +28,7 @@ def breakpoints_of(pid):
 
 class CallsTest(E2ETest):
     def start(self, daemon, target, pattern, *options, lines=True):
-        """A memprofctl that has begun to count."""
+        """A memprofctl that has started to count."""
         tracer = subprocess.Popen([BUILD / "memprofctl", "--grpc.socket", daemon.socket, "trace-calls", pattern, "--pid",
                                    str(target.pid), "-d", "0.1", "-o", "json", *map(str, options)],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -51,7 +51,7 @@ class CallsTest(E2ETest):
         return found
 
     def until(self, tracer, condition):
-        """The first message for which it holds."""
+        """The first message that satisfies the condition."""
         last = None
         while line := tracer.stdout.readline():
             last = json.loads(line)
@@ -60,10 +60,10 @@ class CallsTest(E2ETest):
         self.fail(f"ended before: {last}")
 
     def counted_as(self, tracer, expected):
-        """Waits until all are as many as expected, and sees that they stay so."""
+        """Waits until all counts are as expected, and checks that they stay so."""
         ours = lambda message: {name: self.counts(message).get(name) for name in expected}
         last = None
-        end = time.monotonic() + harness.TIMEOUT  # messages from before the program's answer may wait to be read
+        end = time.monotonic() + harness.TIMEOUT  # older messages may still be unread
         while time.monotonic() < end:
             last = json.loads(tracer.stdout.readline())
             if ours(last) == expected:
@@ -116,7 +116,7 @@ class Times(CallsTest):
         return {one["function"]: one["times"] for one in message["functions"] if one.get("times")}
 
     def check_sums(self, message, names):
-        """Each call has come to one end, at most as long after its begin as there was time."""
+        """Checks that each call has exactly one end, and that the quantiles of times are consistent."""
         times = self.times(message)
         for name in names:
             calls, one = self.counts(message)[name], times[name]
@@ -140,7 +140,7 @@ class Times(CallsTest):
     def check_times(self, folder):
         said, message, times = self.traced(folder, "go 200")
         number = lambda name, key: int(times[name][key])
-        # deep, build and closed return; even and odd call each other last, but for the last of them.
+        # deep, build and closed return; even and odd end with tail calls of each other, except for the last one.
         for name in ("Traced.deep", "Traced.build", "Traced.closed"):
             self.assertEqual(said["counts"][name], number(name, "returned"), name)
         calls = said["counts"]["Traced.even"] + said["counts"]["Traced.odd"]
@@ -148,12 +148,12 @@ class Times(CallsTest):
         returned = number("Traced.even", "returned") + number("Traced.odd", "returned")
         self.assertEqual((calls, 0), (tails + returned, number("Traced.even", "raised")))
         self.assertGreater(tails, returned)
-        # Each fourth number raises, through the one that has called it.
+        # Every fourth number raises an exception through its caller.
         raised = number("Traced.raiser", "raised")
         self.assertGreater(raised, 50)
         self.assertEqual(raised, number("Traced.passer", "raised"))
         self.assertEqual(0, number("Traced.catcher", "raised"))
-        # What calls another takes longer, and none takes longer than the program did.
+        # A caller takes longer than its callee, and none takes longer than the program did.
         seconds = {name: float(one["seconds"]) for name, one in times.items()}
         self.assertLess(seconds["Traced.closed"], seconds["Traced.round"])
         self.assertLess(seconds["Traced.count_turns"], seconds["Traced.round"])
@@ -167,7 +167,7 @@ class Times(CallsTest):
         self.check_times(TARGETS5)
 
     def test_words(self):
-        """What a call allocates, to the word: in its first instructions, over collections, in the major heap."""
+        """Counts the exact words of each call: in its first instructions, across collections, in the major heap."""
         for folder in (TARGETS, TARGETS5):
             with self.subTest(folder=folder):
                 said, message, times = self.traced(folder, "allocate 20")
@@ -179,7 +179,7 @@ class Times(CallsTest):
                     self.assertTrue(low <= words < high, (name, low, high))
 
     def test_words_of_two_domains(self):
-        """What goes on in another domain has a time, and no words."""
+        """A call that moves to another domain has a time, but no words."""
         target = self.target("traced_fibers", folder=TARGETS5)
         tracer = self.start(self.daemon(), target, r"^Traced_fibers\.(waits|nothing)$", "--max-hits", MANY, "--time")
         target.command("hop 30")
@@ -195,7 +195,7 @@ class Times(CallsTest):
                 self.assertEqual(900, int(times["Traced.threaded"]["returned"]))
 
     def test_fibers(self):
-        """What is left for a handler goes on where it was; stacks grow in the middle; a fiber ends by an exception."""
+        """Calls that perform an effect resume in place; stacks grow during calls; a fiber ends by an exception."""
         target = self.target("traced_fibers", folder=TARGETS5)
         tracer = self.start(self.daemon(), target, r"^Traced_fibers\.(waits|runs|grows|ended)$", "--max-hits", MANY, "--time")
         said = target.command("go 60")["counts"]
@@ -206,7 +206,7 @@ class Times(CallsTest):
         self.assertEqual(0, int(times["Traced_fibers.ended"]["returned"]))
 
     def test_begun_before(self):
-        """The call that waits for a command had begun before, and comes to its end."""
+        """The call that waits for a command began before tracing, and ends during it."""
         target = self.target("traced")
         tracer = self.start(self.daemon(), target, r"^(Traced\.serve|Handshake\.command)$", "--max-hits", MANY, "--time")
         target.command("go 1")

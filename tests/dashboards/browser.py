@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven through the DevTools protocol over pipes.
 
-Standard library only. One Browser has one page. Every wait has a deadline; what
-the page writes to its console as an error, throws, or asks of the network is
-kept for the test to look at.
+It uses the standard library only. One Browser has one page. Every wait has a deadline.
+Errors in the page's console, uncaught exceptions and network requests are kept for the
+test to check.
 """
 
 import base64
@@ -22,8 +22,8 @@ import tempfile
 import time
 
 DEVTOOLS = "devtools://devtools/bundled/"
-TIMEOUT = 60.0  # seconds; generous: only a failing test ever waits that long
-FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium stands still
+TIMEOUT = 60.0  # seconds; generous, because only a failing test waits that long
+FRAME_PATIENCE = 10.0  # seconds without a frame after which Chromium counts as stalled
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
          "--no-first-run", "--no-default-browser-check", "--disable-background-networking",
          "--disable-component-update", "--disable-default-apps", "--disable-extensions",
@@ -35,15 +35,15 @@ KEYS = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "Arro
 
 
 class JavaScriptError(AssertionError):
-    """What an evaluated expression threw."""
+    """An evaluated expression threw this."""
 
 
 class Stalled(AssertionError):
-    """Chromium draws no more though the page's thread runs: its own fault, not the page's."""
+    """Chromium no longer draws, although the page's thread runs: a fault of Chromium, not of the page."""
 
 
 def _high_pipe():
-    """A pipe whose ends are away from 3 and 4, where Chromium wants its own."""
+    """A pipe whose ends are not 3 and 4: Chromium needs these numbers for its own pipe."""
     ends = os.pipe()
     moved = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in ends]
     for end in ends:
@@ -52,7 +52,7 @@ def _high_pipe():
 
 
 def belongs_to(folder, pid):
-    """True if a process has the environment of the Chromium with that folder, or the folder in its command."""
+    """True if a process names the folder of that Chromium in its environment or its command."""
     try:
         status = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
         words = [pathlib.Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline")]
@@ -67,7 +67,7 @@ def processes_of(folder):
 
 
 def kill_process_of(folder, pid):
-    """Its pid may have passed to another process, so that process is asked once more while it is held."""
+    """Kills it by pidfd, after another check: its pid may meanwhile belong to another process."""
     with contextlib.suppress(OSError):
         held = os.pidfd_open(pid)
         try:
@@ -78,13 +78,13 @@ def kill_process_of(folder, pid):
 
 
 class Connection:
-    """DevTools messages: JSON, each closed by a zero byte."""
+    """DevTools messages: JSON, each terminated by a zero byte."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
         self.ids = itertools.count(1)
         self.received = b""
-        self.messages = collections.deque()  # received, not yet looked at
+        self.messages = collections.deque()  # received, not yet processed
 
     def close(self):
         os.close(self.reader)
@@ -117,11 +117,11 @@ class Browser:
     """A page of a width and height in CSS pixels; close() ends Chromium.
 
     errors: texts of uncaught exceptions and of errors and warnings in the
-    console. requests: every URL asked for, data: ones left out. usable: false once
-    an answer or a frame has not come in time.
+    console. requests: every requested URL, except data: ones. usable: false once
+    an answer or a frame was late.
     """
 
-    program = "/usr/bin/chromium-headless-shell"  # takes two thirds of the CPU that Chromium takes
+    program = "/usr/bin/chromium-headless-shell"  # needs two thirds of the CPU that Chromium needs
 
     def __init__(self, width=1280, height=900):
         if not os.path.exists(self.program):
@@ -157,14 +157,14 @@ class Browser:
         self.connection = Connection(to_us[0], from_us[1])
 
     def close(self):
-        """Ends Chromium and every process that it started, and removes what it wrote."""
+        """Ends Chromium and every process that it started, and removes its files."""
         try:
             self.connection.send("Browser.close", {})
             self.process.wait(10)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
-        # Chromium does not end a child that is stopped, nor crash handlers, which have sessions of their own.
+        # Chromium ends neither stopped children nor crash handlers, which have their own sessions.
         while left := processes_of(self.folder):
             for pid in left:
                 kill_process_of(self.folder, pid)
@@ -220,7 +220,7 @@ class Browser:
             self.requests.append(parameters["request"]["url"])
 
     def wait_event(self, method):
-        """Returns when the event has come since the last navigation."""
+        """Waits for the event; one since the last navigation counts."""
         deadline = time.monotonic() + TIMEOUT
         while method not in self.events:
             self._note(self._next_message(deadline, method))
@@ -228,8 +228,8 @@ class Browser:
     # ------------------------------------------------------------ the page
 
     def navigate(self, url, fragment=""):
-        """Loads a URL or a file anew, also when only the fragment ("#...") differs, and waits
-        until it is there."""
+        """Loads a URL or a file, again even if only the fragment ("#...") differs, and waits
+        until it is loaded."""
         if isinstance(url, pathlib.Path):
             url = url.resolve().as_uri()
         url += fragment
@@ -243,15 +243,14 @@ class Browser:
         self.settle()
 
     def open_devtools(self):
-        """Goes to the page that the DevTools are, without a page that they would look at; their modules can be
-        imported there."""
+        """Opens the page of the DevTools without a page to inspect; their modules can be imported there."""
         target = self._call("Target.createTarget", {"url": f"{DEVTOOLS}devtools_app.html"}, None)["targetId"]
         self.session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True}, None)["sessionId"]
         self.call("Runtime.enable")
         self.wait_for("document.readyState === 'complete'")
 
     def give_file(self, name, path):
-        """A variable of the page becomes a File, as if somebody had chosen it."""
+        """Sets a variable of the page to a File, as if a user had chosen it."""
         made = self.call("Runtime.evaluate", expression="var chooser = document.createElement('input'); "
                                                         "chooser.type = 'file'; chooser")
         self.call("DOM.setFileInputFiles", files=[str(path)], objectId=made["result"]["objectId"])
@@ -267,7 +266,7 @@ class Browser:
         return answer["result"].get("value")
 
     def settle(self):
-        """Returns when what was started is drawn: two animation frames."""
+        """Returns after two animation frames: earlier changes are then drawn."""
         drawn = self.evaluate(f"""new Promise((done) => {{
             const late = setTimeout(() => done(false), {1e3 * FRAME_PATIENCE});
             requestAnimationFrame(() => requestAnimationFrame(() => {{ clearTimeout(late); done(true); }})); }})""")
@@ -277,7 +276,7 @@ class Browser:
                           + self.evaluate("document.visibilityState"))
 
     def wait_for(self, expression):
-        """Polls once a frame until the expression is truthy; returns its value."""
+        """Polls once per frame until the expression is truthy; returns its value."""
         deadline = time.monotonic() + TIMEOUT
         while True:
             value = self.evaluate(expression)
@@ -292,7 +291,7 @@ class Browser:
         self.settle()
 
     def click(self, x, y):
-        """A click of the left button at CSS pixels of the window."""
+        """Clicks the left button at a place in CSS pixels of the window."""
         self.move(x, y)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
@@ -311,12 +310,12 @@ class Browser:
         self.settle()
 
     def save_downloads(self, folder):
-        """What the page saves goes into a folder, without asking."""
+        """Makes the page save its downloads in a folder, without a dialog."""
         self._call("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder),
                                                    "eventsEnabled": False}, None)
 
     def click_on(self, selector):
-        """A click in the middle of the first element that matches a CSS selector."""
+        """Clicks in the middle of the first element that matches a CSS selector."""
         box = self.evaluate(f"""(() => {{
             const found = document.querySelector({json.dumps(selector)});
             if (!found) return null;
@@ -337,7 +336,7 @@ class Browser:
         self.settle()
 
     def type(self, text):
-        """Writes into what has the focus."""
+        """Types into the element that has the focus."""
         self.call("Input.insertText", text=text)
         self.settle()
 
@@ -347,13 +346,13 @@ class Browser:
         self.settle()
 
     def emulate_media(self, **features):
-        """emulate_media(prefers_color_scheme="dark"); none: as the machine has it."""
+        """emulate_media(prefers_color_scheme="dark"); without features: the machine's settings."""
         self.call("Emulation.setEmulatedMedia", media="", features=[
             {"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
         self.settle()
 
     def screenshot(self, path, top=0):
-        """Writes a PNG of what is seen below so many CSS pixels."""
+        """Writes a PNG of the window, without its first `top` CSS pixels."""
         width, height = self.evaluate("[innerWidth, innerHeight]")
         clip = {"x": 0, "y": top, "width": width, "height": height - top, "scale": 1}
         data = self.call("Page.captureScreenshot", format="png", clip=clip)["data"]
@@ -361,5 +360,5 @@ class Browser:
 
 
 class WholeChromium(Browser):
-    """Has DevTools, and draws in a process of its own."""
+    """Has DevTools, and draws in a separate process."""
     program = "/usr/bin/chromium"

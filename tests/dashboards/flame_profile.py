@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in the format of dashboards/web/src/flame/profile.ts, and the page around one.
+"""Profiles in the format of dashboards/web/src/flame/profile.ts, and the page with one.
 
-What a test expects of the page is computed here, from the profile's columns.
+The tests' expected values are computed here, from the profile's columns.
 """
 
 import json
@@ -18,7 +18,7 @@ RATE = 1e-4
 
 
 class Profile:
-    """Built stack by stack: add(), then data() or page()."""
+    """A profile, built stack by stack with add(); data() and page() return the result."""
 
     def __init__(self, title=""):
         self.title = title
@@ -34,7 +34,7 @@ class Profile:
         return self.functions.setdefault((string(name), string(file), line), len(self.functions))
 
     def child(self, node, name, file="", line=0):
-        """The node below a node for a function, made when it is new."""
+        """The child of a node for a function; creates it if it is new."""
         function = self.function_index(name, file, line)
         if (node, function) not in self.children:
             self.children[node, function] = len(self.parent)
@@ -46,7 +46,7 @@ class Profile:
         return self.children[node, function]
 
     def add(self, stack, lifetime=None, **samples):
-        """A callstack, outermost first, of (name, file, line) or names."""
+        """Adds samples of a callstack. stack: (name, file, line) or names, outermost first."""
         node = 0
         for frame in stack:
             node = self.child(node, *((frame,) if isinstance(frame, str) else frame))
@@ -67,14 +67,14 @@ class Profile:
         return samples * 8 / RATE
 
     def subtree(self, key):
-        """Samples by node, those of its callees included."""
+        """Samples by node, including those of its callees."""
         sums = list(self.samples[key])
         for node in range(len(sums) - 1, 0, -1):
             sums[self.parent[node]] += sums[node]
         return sums
 
     def stacks_with(self, key, wanted):
-        """Samples of the stacks that hold a function for whose name wanted() holds."""
+        """Samples of the stacks with a function whose name satisfies wanted()."""
         names = [name for name in self.strings]
         is_wanted = [wanted(names[function[0]]) for function in self.functions]
         inside, total = [False], 0
@@ -99,7 +99,7 @@ class Profile:
                 "samples": self.samples, "lifetime_p50": self.lifetime}
 
     def page(self, changes=None):
-        """The page as flame_html() writes it (daemon/export/formats/flame_html.h)."""
+        """The page in the form that flame_html() writes (daemon/export/formats/flame_html.h)."""
         text = json.dumps({**self.data(), **(changes or {})}, ensure_ascii=False, separators=(",", ":"))
         text = text.replace("<", "\\u003c")
         template = TEMPLATE.read_text()
@@ -114,7 +114,7 @@ class Profile:
 
 
 def deep(depth=10_000, every=500):
-    """One stack of different functions, one below the other, of which some allocate."""
+    """One stack of `depth` different functions; every `every`-th allocates."""
     profile, node = Profile(), 0
     for i in range(depth):
         node = profile.child(node, f"Deep.f{i}", "deep.ml", i + 1)
@@ -124,7 +124,7 @@ def deep(depth=10_000, every=500):
 
 
 def grid(columns=1000, rows=100):
-    """All frames wide enough to be drawn: the most work a profile of its size can be."""
+    """All frames are wide enough to be drawn: the worst case for a profile of this size."""
     profile = Profile()
     for column in range(columns):
         node = 0
@@ -135,7 +135,7 @@ def grid(columns=1000, rows=100):
 
 
 def small():
-    """Few frames, all numbers different: for exact expectations."""
+    """Few frames with distinct numbers, for exact expectations."""
     profile = Profile()
     main = ("Dune__exe__Server.main", "bin/server.ml", 210)
     handle = ("Dune__exe__Server.handle", "bin/server.ml", 120)
@@ -162,7 +162,7 @@ VERBS = ["handle", "map", "fold_left", "add", "replace", "parse", "to_string", "
 
 
 def forest(nodes, seed=1, functions=400, deep=60):
-    """About as many nodes as said, shaped as programs are: few wide frames, many narrow ones."""
+    """About `nodes` nodes in the shape of real programs: few wide frames, many narrow ones."""
     random_ = random.Random(seed)
     profile = Profile()
     pool = [(f"{random_.choice(MODULES)}.{random_.choice(VERBS)}{i if i > 60 else ''}",
@@ -171,7 +171,7 @@ def forest(nodes, seed=1, functions=400, deep=60):
         node, depth = 0, 0
         length = min(deep, 3 + int(random_.expovariate(1 / 12)))
         while depth < length:
-            # A callee seldom seen before: most stacks share their outer frames.
+            # Rarely a new callee: most stacks share their outer frames.
             choice = int(random_.paretovariate(1.1)) + 7 * depth + node % 5
             node = profile.child(node, *pool[choice % functions])
             depth += 1

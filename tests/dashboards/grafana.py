@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dashboards as Grafana reads them: variables resolved and filled into queries,
-queries asked of a Prometheus.
+"""Evaluates dashboards as Grafana does: resolves variables, fills them into queries,
+and sends the queries to a Prometheus.
 
 The rules of Grafana's Prometheus data source that matter here:
-- A variable with several or all values becomes a regular expression: special
-  characters escaped, alternatives in parentheses; "All" is its allValue.
-- A variable with one value becomes that value, backslashes escaped.
-- query_result(...) gives lines `{label="value",...} value time`, from which the
+- A variable with several or all values becomes a regular expression with escaped
+  special characters and alternatives in parentheses; "All" is its allValue.
+- A variable with one value becomes that value with escaped backslashes.
+- query_result(...) returns lines `{label="value",...} value time`, from which the
   variable's regex takes the groups `value` and `text`, or its only group.
 """
 
@@ -53,7 +53,7 @@ class Client:
         self.url = url
 
     def get(self, path, **parameters):
-        """The data of an API answer; AssertionError with Prometheus's own words otherwise."""
+        """The data of an API answer; AssertionError with Prometheus's message otherwise."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         try:
             status, body = http_get(url, timeout=30)
@@ -61,7 +61,7 @@ class Client:
             raise AssertionError(f"Prometheus does not answer: {error}") from None
         try:
             answer = json.loads(body)
-        except ValueError:  # while it starts it says so in words
+        except ValueError:  # while Prometheus starts, it answers in plain text
             raise AssertionError(f"Prometheus answers {status}: {body}") from None
         if status != 200 or answer["status"] != "success":
             raise AssertionError(f"{parameters}: {answer.get('error')}")
@@ -83,7 +83,7 @@ def dashboards(folder=FOLDER):
 
 
 def panels_of(dashboard):
-    """All panels that show something, those inside collapsed rows too."""
+    """All panels that show data, including those inside collapsed rows."""
     for panel in dashboard["panels"]:
         if panel["type"] != "row":
             yield panel
@@ -104,7 +104,7 @@ def escaped_regex(value):
 
 
 def interpolated(variable, value):
-    """A variable's value as it stands in a query; a list: several are selected."""
+    """The text of a variable's value in a query; value is a list if several are selected."""
     if not variable.get("multi") and not variable.get("includeAll"):
         return value.replace("\\", "\\\\")
     if value == "$__all":
@@ -114,7 +114,7 @@ def interpolated(variable, value):
 
 
 def filled_in(expression, values):
-    """Grafana's variables replaced; AssertionError when one is left."""
+    """Replaces Grafana's variables; AssertionError when one is left."""
     def replace(match):
         name = match.group(1) or match.group(2)
         if name not in values:
@@ -151,14 +151,14 @@ def options_of(variable, values, prometheus, start, end):
 
 @dataclasses.dataclass
 class Resolved:
-    """Variables of a dashboard: as they are filled into queries, and as its head shows them."""
+    """Variables of a dashboard: their values in queries, and their texts in its head."""
     values: dict
     shown: dict
 
 
 def selected(variable, offered, wanted):
-    """[(text, value)] of what is selected: what is wanted, else what the dashboard
-    selects, else the first option, as Grafana does. "All" is ("All", "$__all")."""
+    """[(text, value)] of the selection, as in Grafana: the wanted value, else the dashboard's
+    own selection, else the first option. "All" is ("All", "$__all")."""
     value = wanted if wanted is not None else variable.get("current", {}).get("value")
     if value in ("$__all", ["$__all"]):
         return [("All", "$__all")]
@@ -174,7 +174,7 @@ def selected(variable, offered, wanted):
 
 
 def resolve(dashboard, prometheus, wanted, start, end, builtin):
-    """wanted: values of some variables, by name; builtin: Grafana's own, __rate_interval and such."""
+    """wanted: values of some variables, by name; builtin: Grafana's own, such as __rate_interval."""
     resolved = Resolved({"__range": f"{int(end - start)}s", **builtin}, {})
     for variable in dashboard["templating"]["list"]:
         name = variable["name"]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The npm packages that generate, check and draw the Grafana dashboards.
 
-dashboards/grafana-src/package-lock.json pins them. They are not ours to keep: the
-first use fetches them into the build folder, later ones find them there. Run as a
-program it generates the dashboards.
+dashboards/grafana-src/package-lock.json pins them. They are not in the repository: the
+first use fetches them into the build folder. As a program, this file generates the
+dashboards.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ TIMEOUT = 300  # seconds
 
 
 def run(*command):
-    """Runs a command in the build's copy of the sources; returns what it printed."""
+    """Runs a command in the build's copy of the sources; returns its output."""
     try:
         done = subprocess.run([str(c) for c in command], cwd=FOLDER, capture_output=True, text=True,
                               timeout=TIMEOUT, check=False)
@@ -36,7 +36,7 @@ def run(*command):
 
 
 def modules():
-    """The folder of the packages; AssertionError when they are neither there nor to be had."""
+    """The folder of the packages; AssertionError when they are missing and cannot be fetched."""
     lock = (SOURCE / "package-lock.json").read_bytes()
     stamp = FOLDER / "installed"
     wanted = hashlib.sha256(lock).hexdigest()
@@ -71,8 +71,8 @@ def generate(folder):
 
 
 def schema_errors(dashboards):
-    """{name: what contradicts Grafana's published types}, for each of {name: text of a
-    dashboard in JSON}; names of dashboards without errors are left out."""
+    """Checks dashboards, {name: JSON text}, against Grafana's published types. Returns {name: errors} for those
+    with errors."""
     packages = modules()
     folder = FOLDER / "check"
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a live memprofd in a headless Chromium: what its tests share."""
+"""Shared parts of the tests that open the page of a live memprofd in a headless Chromium."""
 
 import json
 import os
@@ -12,16 +12,16 @@ import browser
 import harness
 
 RATE = 1e-3
-# Where the pictures of the page go; the documents have copies.
+# Folder for pictures of the page; the documents have copies.
 PICTURES = pathlib.Path(os.environ.get("MEMPROFD_PICTURES", harness.BUILD / "pictures"))
-# History on them; 0 in a test run, which waits for none.
+# Seconds of history on the pictures; 0 in a test run, which does not wait for any.
 PICTURE_SECONDS = float(os.environ.get("MEMPROFD_PICTURE_SECONDS", 0))
 MARGIN = 12  # pixels above the first element of a picture
 
 
 class PageTest(unittest.TestCase):
     """One memprofd with two targets and one browser for all tests of a class; each test
-    loads the page anew. No test may leave an error in the console, or a request to
+    loads the page again. No test may leave an error in the console or send a request to
     another machine."""
 
     arguments = ()  # of memprofd
@@ -42,7 +42,7 @@ class PageTest(unittest.TestCase):
         cls.browser = browser.Browser(1280, 900)
 
     def _callTestMethod(self, method):
-        """A test in which Chromium stood still says nothing of the page: once more in a new one."""
+        """Repeats a test once in a new Chromium if the first one stalled: this proves nothing about the page."""
         try:
             super()._callTestMethod(method)
         except browser.Stalled as stalled:
@@ -71,7 +71,7 @@ class PageTest(unittest.TestCase):
         return process
 
     def start_named(self, name):
-        """Attaches to a program whose file, and so its process, has this name."""
+        """Attaches to a demo_server whose file, and thus its process, has this name."""
         program = self.folder / name
         shutil.copy(harness.BUILD / "targets" / "demo_server", program)
         target = self.start(harness.Process([program]))
@@ -80,7 +80,7 @@ class PageTest(unittest.TestCase):
         return target
 
     def setUp(self):
-        if not self.browser.usable:  # the test before has failed for that
+        if not self.browser.usable:  # the previous test has failed for this reason
             self.renew_browser()
         self.browser.resize(1280, 900)
         self.browser.emulate_media(prefers_color_scheme="light")
@@ -94,7 +94,7 @@ class PageTest(unittest.TestCase):
     # ------------------------------------------------------------ memprofd
 
     def ask(self, endpoint, **parameters):
-        """An answer of the HTTP API, asked beside the page."""
+        """An answer of the HTTP API, requested independently of the page."""
         query = "&".join(f"{name}={value}" for name, value in parameters.items())
         status, text = harness.http_get(f"{self.url}/api/v1/{endpoint}?{query}", timeout=harness.TIMEOUT)
         self.assertEqual(status, 200, text)
@@ -104,7 +104,7 @@ class PageTest(unittest.TestCase):
         return self.ask("history", **{"selection.pid": pid or self.server.pid, **parameters})
 
     def wait_recorded(self, seconds, pid=None):
-        """Until so much history is there."""
+        """Waits for this much history."""
         def enough():
             span = self.history(pid, points=2)["range"]
             return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9 >= seconds
@@ -126,12 +126,12 @@ class PageTest(unittest.TestCase):
         self.browser.wait_for(f"document.querySelector({json.dumps(selector)}) !== null")
 
     def wait_sessions(self):
-        """Until some of demo_server's that live are sampled."""
+        """Waits until demo_server has sampled live sessions."""
         harness.eventually(lambda: any(site["function"].endswith("make_session") and site["live"]["bytes"] > 0
                                        for site in self.ask("sites", pid=self.server.pid)["sites"]), "sessions are sampled")
 
     def ask_why_sessions_live(self):
-        """Opens that site of demo_server, and takes the snapshot that answers."""
+        """Opens the site of demo_server's sessions, and takes the snapshot that answers the question."""
         self.wait_sessions()
         self.open(f"pid={self.server.pid}&tab=sites")
         self.open_session_site()
@@ -147,7 +147,7 @@ class PageTest(unittest.TestCase):
         self.wait_element(".site-detail .why button")
 
     def cells(self, pid):
-        """Of a program in the overview."""
+        """Texts of a program's row in the overview."""
         return self.js(f"""[...document.querySelector('#overview tr[data-pid="{pid}"]').cells].map(
             (cell) => cell.querySelector("input")?.value ?? cell.innerText.trim())""")
 
@@ -164,7 +164,7 @@ class PageTest(unittest.TestCase):
         return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def press(self, text, within="body"):
-        """Clicks the button of a text, when it has a place that it keeps."""
+        """Clicks the button with this text once it no longer moves."""
         def place():
             return self.js(f"""(() => {{
                 const found = [...document.querySelectorAll({json.dumps(within + " button")})]
@@ -178,7 +178,7 @@ class PageTest(unittest.TestCase):
         self.browser.click(*box)
 
     def steady(self, place):
-        """What place() returns once it is the same after two frames: answers that come late move what is below them."""
+        """The result of place() once it is the same after two frames: late answers move the elements below them."""
         now, before = place(), None
         while now != before:
             self.browser.settle()
@@ -191,7 +191,7 @@ class PageTest(unittest.TestCase):
             const b = e.getBoundingClientRect(); return {{x: b.x, y: b.y, width: b.width, height: b.height}}; }})()"""))
 
     def picture(self, name, above=None):
-        """Keeps what is seen for the documents. above: the first element that is seen, if not all is to be."""
+        """Saves the visible page for the documents. above: the first element on the picture; None: the whole page."""
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.js("window.scrollTo(0, 0)")
         self.browser.settle()
@@ -199,7 +199,7 @@ class PageTest(unittest.TestCase):
         self.browser.screenshot(PICTURES / f"{name}.png", max(0, top - MARGIN))
 
     def panel_picture(self, name):
-        """The tabs and the panel below them, all of it, without what is above."""
+        """Saves the tabs and the whole panel below them, without the parts above."""
         self.browser.resize(1280, min(4000, self.js("document.documentElement.scrollHeight")))
         self.browser.settle()
         self.picture(name, above="#tabs")

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the pictures of the page that the documents show, again: make pictures.
+"""Renews the pictures of the page in the documents: make pictures.
 
   pictures.py [--seconds 180] [--only page-sites]... [--out docs/pictures]
 
-Each picture is what a test of the page looks at (PageTest.picture), so it is of a page that passes.
---seconds is how much history is on it. Look at the result before committing it. Pictures of the Grafana
-dashboards are made by render_dashboards.py.
+A test of the page takes each picture (PageTest.picture), so it shows a page that passes. --seconds is the
+length of history on it. Check the result before committing it. render_dashboards.py makes the pictures of
+the Grafana dashboards.
 """
 
 import argparse

@@ -6,12 +6,11 @@
                        [--set program=shop]... [--width 1280] [--height 640] [--only memprofd-gc]
                        [--suffix -head]
 
-Every panel's queries are asked of the Prometheus as Grafana would ask them
-(grafana.py), and a page in headless Chromium draws the answers: time series with
-uPlot, the rest with the scripts in render/. So numbers, series, units, colours
-and layout are the dashboards'; the looks are close to Grafana's and not its.
-Needs the npm packages that grafana_npm.py fetches. With Debian's pngquant the
-pictures are a third as large.
+It sends every panel's queries to the Prometheus as Grafana would (grafana.py), and
+a page in headless Chromium draws the answers: time series with uPlot, the rest with
+the scripts in render/. Numbers, series, units, colours and layout are those of the
+dashboards; the style is similar to Grafana's. It needs the npm packages that
+grafana_npm.py fetches. Debian's pngquant, if installed, shrinks the pictures to a third.
 """
 
 import argparse
@@ -67,7 +66,7 @@ def write_page(data, path):
 
 
 def draw(browser, page, picture, width, height):
-    """height 0: all of the page."""
+    """Writes the picture of a page; height 0: the whole page."""
     browser.resize(width, 900)
     browser.navigate(page)
     if browser.errors:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts on a real program: the leak of the demo server is suspected and its cache is
-not, and its end is noticed. The rules are those of dashboards/prometheus, with their
-hours turned into seconds."""
+"""Alerts on a real program: they fire for the demo server's leak and for its end, and not
+for its cache. The rules are those of dashboards/prometheus, with seconds instead of hours."""
 
 import pathlib
 import re
@@ -14,7 +13,7 @@ from harness import eventually
 
 FASTER = {r'older_than="600"': 'older_than="60"', r"30m": "20s", r"1h": "40s", r"for: \d+m": "for: 5s",
           r"\b10m": "30s"}
-TIMEOUT = 240  # seconds; the leak is suspected after about 110
+TIMEOUT = 240  # seconds; the alert for the leak fires after about 110
 
 
 def write_faster(folder):
@@ -47,7 +46,7 @@ class Alerts(unittest.TestCase):
         return [alert for alert in self.prometheus.get("alerts")["alerts"]
                 if alert["labels"]["alertname"] == name and alert["state"] == "firing"]
 
-    def test_the_leak_is_suspected_and_then_the_end_is_noticed(self):
+    def test_alerts_fire_for_the_leak_and_for_the_end(self):
         suspected = eventually(lambda: self.firing("OcamlLeakSuspected"), "the leak is suspected",
                                timeout=TIMEOUT)
         self.assertEqual({"Demo_server.Sessions.make_session"}, {a["labels"]["function"] for a in suspected})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a test of the page when Chromium stands still, and when the page hangs."""
+"""Outcome of a page test when Chromium stalls, and when the page hangs."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import page_harness
 
 
 def drawing_process(folder):
-    """Of the Chromium with that profile: the process without which no frame is drawn."""
+    """Pid of the process that draws the frames of the Chromium with that profile folder."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -26,7 +26,7 @@ def drawing_process(folder):
 
 
 def stand_still(test):
-    """Waits for a frame of a Chromium that draws none any more."""
+    """Stops Chromium's drawing, then waits for a frame."""
     os.kill(drawing_process(test.browser.folder), signal.SIGSTOP)
     with mock.patch.object(browser, "FRAME_PATIENCE", 1):
         test.browser.settle()
@@ -46,7 +46,7 @@ def descendants(pid):
 
 
 def crash_handlers(folder):
-    """They are no descendants of Chromium: each was started through a process that has ended."""
+    """Pids of Chromium's crash handlers. They are not its descendants: the processes that started them have ended."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -55,7 +55,7 @@ def crash_handlers(folder):
 
 
 def runs(pid, ticks):
-    """True if the process that began then has not ended."""
+    """True if the process with this pid and start time has not ended."""
     try:
         return harness.start_ticks(pid) == ticks and not harness.proc_status(pid, "State").startswith("Z")
     except OSError:
@@ -63,7 +63,8 @@ def runs(pid, ticks):
 
 
 def run(act):
-    """The result of two tests, the first of which is act(test, number of the try), and the tries."""
+    """Runs two page tests, the first of which calls act(test, number of the try). Returns the result, and the browser
+    of each try."""
     tries = []
 
     class Page(page_harness.PageTest):
@@ -85,7 +86,7 @@ def run(act):
 
 
 class FaultsOfTheBrowser(unittest.TestCase):
-    """Only what cannot come is waited for with less patience: on a busy machine the rest takes its time."""
+    """The tests shorten only timeouts that have to expire; all others stay long, for busy machines."""
 
     def test_chromium_that_stands_still_is_replaced_and_the_test_is_run_again(self):
         result, tries = run(lambda test, number: stand_still(test) if number == 1 else test.browser.settle())
@@ -97,7 +98,7 @@ class FaultsOfTheBrowser(unittest.TestCase):
         result, tries = run(lambda test, _: stand_still(test))
         self.assertEqual(len(tries), 2)
         self.assertEqual(result.errors, [])
-        self.assertEqual(len(result.failures), 1, result.failures)  # not of the test after it
+        self.assertEqual(len(result.failures), 1, result.failures)  # the next test passes
         self.assertIn("no frame within 1 s", result.failures[0][1])
 
     def test_page_that_hangs_fails_at_once_and_alone(self):

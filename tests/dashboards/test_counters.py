@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A counter of a program never goes backward while it is profiled: Prometheus would take the rest for new."""
+"""A target's counters never decrease while it is profiled: Prometheus would take the whole new value for growth."""
 
 import re
 import unittest
@@ -18,7 +18,7 @@ class Counters(E2ETest):
                            *(word for program in self.programs for word in ("--pid", program.pid)), rate=1e-3)
 
     def scrape(self):
-        """Compares with all scrapes before; how many counters went forward."""
+        """Compares with all earlier scrapes; returns the number of counters that increased."""
         metrics, forward = self.memprofd.metrics(), 0
         for sample in metrics.samples:
             family = re.sub("_(bucket|count|sum)$", "", sample.name)
@@ -33,7 +33,7 @@ class Counters(E2ETest):
         return forward
 
     def watch(self, what):
-        self.scrape()  # what goes backward in this one or later
+        self.scrape()  # fails if a counter decreases, now or in a later scrape
         for _ in range(3):
             eventually(lambda: self.scrape() > 50, f"counters go forward after {what}")
 

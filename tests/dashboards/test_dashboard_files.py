@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that Grafana, Prometheus and systemd take, checked against what their
-makers publish: Grafana's schema, promtool, systemd-analyze."""
+"""Checks the files for Grafana, Prometheus and systemd with their own tools: Grafana's
+schema, promtool, systemd-analyze."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ def first_panel(dashboard, kind):
     return next(panel for panel in panels_of(dashboard) if panel["type"] == kind)
 
 
-# What a check of the schema has to notice.
+# Mistakes that the check of the schema has to detect.
 MISTAKES = {
     "misspelt-option": lambda d: first_panel(d, "stat")["options"].update(colourMode="value"),
     "no-such-value": lambda d: first_panel(d, "timeseries")["options"]["legend"].update(placement="left"),
@@ -65,7 +65,7 @@ class Dashboards(unittest.TestCase):
             self.assertEqual(text, committed[name], f"{name} is old: make grafana-dashboards")
 
     def test_uids_stay(self):
-        """Links, bookmarks and alerts rely on them."""
+        """Links, bookmarks and alerts rely on the uids."""
         self.assertEqual(UIDS, [d["uid"] for _, d in dashboards()])
         for name, dashboard in dashboards():
             self.assertEqual(name, dashboard["uid"] + ".json")
@@ -110,7 +110,7 @@ class Dashboards(unittest.TestCase):
                     self.assertNotIn(cell, taken, f"{name}: {panel['title']} and {taken.get(cell)}")
                     taken[cell] = panel["title"]
 
-    def test_every_panel_tells_what_it_shows(self):
+    def test_every_panel_has_a_description(self):
         for name, dashboard in dashboards():
             for panel in panels_of(dashboard):
                 with self.subTest(dashboard=name, panel=panel["title"]):

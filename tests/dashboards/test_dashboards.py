@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every query of every dashboard, rule and alert, run against a real Prometheus
+"""Runs every query of every dashboard, rule and alert against a real Prometheus
 that scrapes two real memprofds on two demo servers."""
 
 import dataclasses
@@ -20,11 +20,11 @@ from grafana import RULES, Prometheus, dashboards, filled_in, panels_of, resolve
 from harness import eventually
 from render_dashboards import data_of, draw, write_page
 
-# The expressions of rules that need half an hour and more of data are run for
-# errors only; the others must give results within the test.
+# Rule expressions that need at least half an hour of data are only checked for
+# errors; the others must give results within the test.
 NEEDS_HISTORY = ("offset", "rate1h", "growth_sigmas")
 BUILTIN = {"__rate_interval": "10s"}
-SITE = "Demo_server.Cache.copy"  # has live, old and dead blocks
+SITE = "Demo_server.Cache.copy"  # has blocks that live, died young and died old
 STEP = 2
 
 
@@ -54,7 +54,7 @@ class Dashboards(unittest.TestCase):
                        for rate in ("1000", "300")]
         kept = cls.folder / "heaps"
         kept.mkdir()
-        cls.teller = cls.start(harness.Target("reports"))  # says something about itself
+        cls.teller = cls.start(harness.Target("reports"))  # publishes values
         cls.memprofds = [cls.start(harness.Daemon(folder.name, "--pid", server.pid, *more, "--snapshot.directory", kept,
                                                   "--snapshot.cmt", harness.BUILD / "targets" / "obj", rate=1e-3))
                          for server, more in zip(cls.servers, (("--pid", cls.teller.pid), ()))]
@@ -79,8 +79,8 @@ class Dashboards(unittest.TestCase):
 
     @classmethod
     def tell(cls):
-        """Until the end: points, timers, phases, values, tables and tags that change. Most of the time it stands still,
-        so that nearly each scrape finds all of it."""
+        """Changes points, timers, phases, values, tables and tags until the end. The program is idle most of the time,
+        so that almost every scrape finds all of them."""
         cls.teller.command("mark 2")
         for n in itertools.count(1):
             for command in (f"hit {n % 10}", "time 10", f"set {n % 900}", "phase enter", "minor", "phase leave"):
@@ -100,7 +100,7 @@ class Dashboards(unittest.TestCase):
                 and ask("memprofd_heap_class_bytes"))
 
     def resolved(self, dashboard, **wanted):
-        """Its variables: one program and a site of it where one is to be chosen."""
+        """The dashboard's variables; where one value has to be chosen, the demo server and its SITE."""
         names = {v["name"] for v in dashboard["templating"]["list"] if not v.get("includeAll")}
         wanted = {"program": "demo_server", "function": SITE, **wanted}
         now = time.time()
@@ -108,7 +108,7 @@ class Dashboards(unittest.TestCase):
                        now - 60, now, BUILTIN)
 
     def ask(self, target, values):
-        """The series that a panel's query gives, as Grafana asks for them."""
+        """The series of a panel's query, requested as Grafana does."""
         expression, now = filled_in(target["expr"], values), time.time()
         if target.get("instant"):
             return self.prometheus.query(expression)
@@ -147,7 +147,7 @@ class Dashboards(unittest.TestCase):
         for query in self.each_query():
             wanted = set(re.findall(r"{{\s*(\w+)\s*}}", query.target["legendFormat"]))
             for labels in (one["metric"] for one in query.series):
-                # The sum of the other sites has no location, runtime functions have none either.
+                # Neither the sum of the other sites nor runtime functions have a location.
                 without = {"location"} if "." not in labels.get("function", ".") else set()
                 with self.subTest(**query.label()):
                     self.assertLessEqual(wanted - without, set(labels))
@@ -206,7 +206,7 @@ class Dashboards(unittest.TestCase):
     # ------------------------------------------------------------ variables
 
     def offered(self, dashboard, name, **chosen):
-        """The values that a variable offers, those before it as chosen."""
+        """The values that a variable offers, with the preceding variables as chosen."""
         (variable,) = [v for v in dashboard["templating"]["list"] if v["name"] == name]
         now = time.time()
         resolved = resolve(dashboard, self.prometheus, chosen, now - 60, now, BUILTIN)
@@ -308,7 +308,7 @@ class Dashboards(unittest.TestCase):
         self.assertLessEqual(kept | set(fields), known[uid])
         (organize,) = [t["options"] for t in panel["transformations"] if t["id"] == "organize"]
         self.assertLessEqual(set(fields.values()), set(organize["indexByName"]))
-        # One program and one site, whatever is selected here.
+        # The link names one program and one site, whatever is selected here.
         self.assertLessEqual({"datasource", "job", "instance", "program"}, kept | set(fields))
 
     def test_alerts_lead_to_dashboards_that_understand_them(self):
@@ -355,8 +355,8 @@ class Dashboards(unittest.TestCase):
                                timeout=60)
 
     def test_metrics_of_rules_and_alerts_exist(self):
-        """promtool's tests use made-up series: their names must be memprofd's. What comes with the end of a program
-        or with --rules alone is in the golden file."""
+        """promtool's tests use invented series, so their names must be checked against memprofd's. Metrics that appear
+        only at the end of a program or with --rules are in the golden file."""
         golden = (harness.ROOT / "tests/golden/metrics.txt").read_text()
         text = (RULES / "rules.yml").read_text() + (RULES / "alerts.yml").read_text()
         recorded = set(re.findall(r"record: (\S+)", text))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A heap that memprofctl has converted is read by the DevTools of a real Chromium, by their own loader, and has there
-what memprofctl itself tells of it: every block, and by their own dominators what every root retains."""
+"""The DevTools of a real Chromium load a heap dump that memprofctl has converted, and find in it what memprofctl
+reports: every block, and the size that every root retains by the DevTools' own dominators."""
 
 import json
 import subprocess
@@ -12,11 +12,11 @@ from harness import TARGETS, TARGETS5, E2ETest, Process, eventually
 
 TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 CTL = harness.BUILD / "memprofctl"
-# What tests/targets/heap_shapes.ml keeps in its major heap.
+# Blocks that tests/targets/heap_shapes.ml keeps in its major heap.
 KEPT = {"block(3, tag 33)": 1_000, "block(40, tag 34)": 500, "block(100, tag 35)": 300, "block(300, tag 36)": 50,
         "block(100000, tag 37)": 3}
 
-# As the worker of the Memory panel does it. Paths are of the nodes above the blocks.
+# Loads the file like the worker of the Memory panel. Paths are those of the nodes above the blocks.
 LOAD = f"""(async () => {{
     const worker = await import("{DEVTOOLS}entrypoints/heap_snapshot_worker/heap_snapshot_worker.js");
     const failures = [];
@@ -71,7 +71,7 @@ class DevTools(E2ETest):
         path = self.folder / "a.heap"
         taker = self.process(Process([CTL, "--grpc.socket", daemon.socket, "snapshot", "take", "--out", path,
                                       "--max-pause", "10s"]))
-        while taker.running():  # an idle program is copied when it allocates
+        while taker.running():  # memprofd copies an idle program only once it allocates
             target.command(f"step {self.folder / 'own'}")
         self.assertEqual(0, taker.wait(), taker.stderr())
         return path
@@ -106,7 +106,7 @@ class DevTools(E2ETest):
         gather(told["roots"], "")
         self.assertGreater(len(found), 50)
         self.assertEqual(told["reachable"]["bytes"], found.pop(""))
-        # Those that retain nothing alone have no row.
+        # Roots that retain nothing on their own have no row.
         self.assertEqual({name: retained.get(name, 0) for name in found}, found)
 
 

@@ -14,7 +14,7 @@ import harness
 from flame_profile import MEASURES
 
 REDRAW_MS = 100
-# Through another canvas, as reading one back often changes how it is drawn.
+# Reads through another canvas, because frequent reads change how Chromium draws a canvas.
 READ_PIXELS = """const readPixels = (canvas, x, y) => {
     const copy = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
     const context = copy.getContext("2d", {willReadFrequently: true});
@@ -24,7 +24,7 @@ HOSTILE = "</script><script>window.broken = 1</script>"
 
 
 def estimate(samples):
-    """What the page writes for a sum of so many samples (as daemon/util/units.cc does)."""
+    """The page's text for a sum of N samples, in the format of daemon/util/units.cc."""
     value, error = samples * 8 / flame_profile.RATE, math.sqrt(samples) * 8 / flame_profile.RATE
     power = next((p for p in (3, 2, 1) if value >= 1024 ** p * 0.9995), 0)
     value, error = value / 1024 ** power, error / 1024 ** power
@@ -35,7 +35,7 @@ def estimate(samples):
 
 
 class FlameGraphTest(unittest.TestCase):
-    """One browser for all tests; each loads its page anew."""
+    """All tests share one browser; each loads its own page."""
 
     @classmethod
     def setUpClass(cls):
@@ -66,7 +66,7 @@ class FlameGraphTest(unittest.TestCase):
         return self.js(f"document.querySelector({json.dumps(selector)}).innerText")
 
     def frame(self, name, **wanted):
-        """The first frame that is shown of a function."""
+        """The first visible frame of a function."""
         for frame in self.js("flamegraph.frames()"):
             if frame["name"].endswith(name) and all(frame[k] == v for k, v in wanted.items()):
                 return frame
@@ -77,7 +77,7 @@ class FlameGraphTest(unittest.TestCase):
         self.browser.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def pixel(self, frame):
-        """Red, green, blue near the right end of a frame, where no letters are."""
+        """Red, green and blue near the right end of a frame, where it has no letters."""
         box = frame["box"]
         return self.js(f"""(() => {{ {READ_PIXELS}
             const canvas = document.querySelector("canvas"), at = canvas.getBoundingClientRect();
@@ -120,10 +120,10 @@ class Loading(FlameGraphTest):
         self.assertEqual(self.frame(HOSTILE)["location"], "<b>file</b>.ml:3")
         self.assertEqual({row[0] for row in self.table()}, {HOSTILE, "<!--\u2028&lt;"})
         self.assertEqual(self.js("document.querySelectorAll('b, i:not(.legend i)').length"), 0)
-        self.browser.click_on("#top tbody button")  # searches for the name, all of it quoted
+        self.browser.click_on("#top tbody button")  # searches for the whole name, quoted
         self.assertEqual(self.state()["matched"]["functions"], 1)
 
-    def test_a_file_that_is_no_profile_says_so(self):
+    def test_another_file_is_refused(self):
         for changes, words in (({"parent": [-1, 5]}, "bad profile"), ({"measures": []}, "no measures"),
                                ({"self": {}}, "no self values of live")):
             with self.subTest(words):
@@ -166,7 +166,7 @@ class Numbers(FlameGraphTest):
         self.open(self.small, "#m=allocated&sort=total")
         samples, total = self.small.samples["allocated"], sum(self.small.samples["allocated"])
         rows = {row[0]: row for row in self.table()}
-        # List.map calls itself: its total is that of the outer one, once.
+        # List.map is recursive: its total counts the outermost call only.
         by_name = {name: sum(n for node, n in enumerate(samples) if node and self.small.name(node) == name)
                    for name in rows}
         for name, row in rows.items():
@@ -192,7 +192,7 @@ class Numbers(FlameGraphTest):
         self.assertIn("Of the caller 31 %", tip)                 # of 2,160
         self.assertIn(f"Self {estimate(500)} (22 %)", tip)
         self.assertIn("Samples 660, self 500", tip)
-        # The geometric mean of 40 s and 200 s, weighted 500 : 160.
+        # Geometric mean of 40 s and 200 s, weighted 500 : 160.
         lifetime = math.exp((500 * math.log(40) + 160 * math.log(200)) / 660)
         self.assertIn(f"Typical lifetime {lifetime / 60:.1f} min" if lifetime >= 59.97
                       else f"Typical lifetime {lifetime:.1f} s", tip)
@@ -200,7 +200,7 @@ class Numbers(FlameGraphTest):
         self.assertTrue(self.js("document.getElementById('tip').hidden"))
 
     def test_recursion_says_how_deep_it_is(self):
-        """A node that stands for several frames has their number wherever its name is shown; a name stays a name."""
+        """A node that stands for several frames shows their number next to its name, which stays unchanged."""
         profile = flame_profile.Profile()
         profile.add(["M.main", "List.init", "M.leaf"], live=100, allocated=100)
         self.open(profile, changes={"frames": [1, 1, 1312, 1]})
@@ -217,7 +217,7 @@ class Numbers(FlameGraphTest):
         self.assertEqual(self.frame("List.init")["label"], "List.init ×1,312")
 
     def test_an_error_is_that_of_the_tables(self):
-        """A block that is sampled for certain has its own size, however few samples it has."""
+        """A block that is certainly sampled counts with its own size, however few samples it has."""
         profile = flame_profile.Profile()
         profile.add(["M.main", "Buffer.resize"], live=1, allocated=1)
         self.open(profile, changes={"self": {key: [0, 0, 8 << 20] for key in MEASURES},
@@ -236,10 +236,10 @@ class Numbers(FlameGraphTest):
             if samples:
                 own[self.small.name(node)] = own.get(self.small.name(node), 0) + samples
         self.assertEqual(first, own)
-        # 60 + 600 by List.map: everything came through List.map and then Http.parse.
+        # List.map allocates 60 + 600 samples, all of them below List.map and Http.parse.
         above = [f for f in self.js("flamegraph.frames()") if f["depth"] == 3 and f["samples"] == 600]
         self.assertEqual([f["name"] for f in above], ["Dune__exe__Http.parse"])
-        # Every stack ends in main, and nowhere else.
+        # Every inverted stack ends in main.
         ends = {}
         for frame in self.js("flamegraph.frames()"):
             ends[frame["name"]] = ends.get(frame["name"], 0) + frame["selfSamples"]
@@ -270,7 +270,7 @@ class Moving(FlameGraphTest):
         self.assertEqual(state["zoomed"]["name"], "Dune__exe__Cache.add")
         self.assertEqual(state["zoomed"]["box"]["width"], self.frame("all")["box"]["width"])
         self.assertEqual(self.text("#crumbs").split("\n")[-1], "Dune__exe__Cache.add")
-        self.click_frame("Server.handle")  # a caller: zooms out to it
+        self.click_frame("Server.handle")  # zooms out to this caller
         self.assertEqual(self.state()["zoomed"]["name"], "Dune__exe__Server.handle")
         self.js("history.back()")
         self.browser.wait_for("flamegraph.state().zoomed.name === 'Dune__exe__Cache.add'")
@@ -328,9 +328,9 @@ class Moving(FlameGraphTest):
         marked = {f["name"] for f in self.js("flamegraph.frames()") if f["matched"]}
         self.assertEqual(marked, {"Dune__exe__Cache.add", "Stdlib__Hashtbl.replace"})
         self.assertEqual(self.pixel(self.frame("Cache.add")), [0x7c, 0x4d, 0xdb])
-        self.js("flamegraph.set({search: 'server.handle'})")  # all it calls belongs to it
+        self.js("flamegraph.set({search: 'server.handle'})")  # all its callees belong to it
         self.assertEqual(self.state()["matched"]["bytes"], self.small.bytes(2160))
-        self.js("flamegraph.set({search: 'CACHE'})")  # capitals are meant
+        self.js("flamegraph.set({search: 'CACHE'})")  # capitals make the search case-sensitive
         self.assertEqual(self.state()["matched"]["bytes"], 0)
         self.js("flamegraph.set({search: 'Cache('})")
         self.assertEqual(self.text("#matched"), "not a regular expression")
@@ -353,12 +353,12 @@ class Moving(FlameGraphTest):
                 self.browser.navigate(self.file, self.js("location.hash"))
                 after = self.state()
                 for part in (after, state):
-                    del part["selected"], part["zoomed"]["node"]  # not what the link is for
+                    del part["selected"], part["zoomed"]["node"]  # the link does not contain these
                 self.assertEqual(after, state)
                 self.assertEqual(self.frames_without_numbers(), frames)
 
     def frames_without_numbers(self):
-        """Callers are numbered as they are first shown."""
+        """Frames without their nodes, because callers are numbered in the order in which they are first shown."""
         return [{k: v for k, v in frame.items() if k != "node"} for frame in self.js("flamegraph.frames()")]
 
     def test_nonsense_in_the_link_is_ignored(self):
@@ -408,7 +408,7 @@ class Looks(FlameGraphTest):
                         flamegraph.state().zoomed.box.width === c.parentNode.clientWidth; }})()""")
                 self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
 
-    def test_says_what_it_is_to_those_who_do_not_see(self):
+    def test_has_labels_for_screen_readers(self):
         self.open(self.small)
         self.assertIn("Flame graph of Live", self.js("document.querySelector('canvas').ariaLabel"))
         unnamed = self.js("""[...document.querySelectorAll("button, input")].filter((e) =>
@@ -423,7 +423,7 @@ class Large(FlameGraphTest):
         cls.forest = flame_profile.forest(100_000)
 
     def redraw_ms(self):
-        """Median of laying out and drawing, the pixels included."""
+        """Median time of laying out and drawing, including the pixels."""
         return statistics.median(self.js(f"""(() => {{ {READ_PIXELS}
             const canvas = document.querySelector("canvas"), times = [];
             for (let i = 0; i < 9; ++i) {{
@@ -486,7 +486,7 @@ class Large(FlameGraphTest):
 
 
 class Live(FlameGraphTest):
-    """The page as memprofctl writes it, of a program that runs."""
+    """The page that memprofctl writes for a running program."""
 
     def test_page_of_a_running_program(self):
         program = harness.Target("known_alloc")
@@ -517,7 +517,7 @@ class Live(FlameGraphTest):
                 self.compare(key, answer)
 
     def compare(self, key, answer):
-        """The root with the total, and the frames that allocate with their functions."""
+        """Compares the root with the total, and allocating frames with the sites of their functions."""
         frames, total = self.js("flamegraph.frames()"), answer["total"][key]
         self.assertGreater(total["bytes"], 0)
         self.assertAlmostEqual(frames[0]["total"], total["bytes"], delta=1)
@@ -526,7 +526,7 @@ class Live(FlameGraphTest):
         for frame in frames:
             own[frame["name"]] = own.get(frame["name"], 0) + frame["self"]
         for site in answer["sites"]:
-            if ".site_" in site["function"]:  # the others are too narrow to be drawn
+            if ".site_" in site["function"]:  # frames of other functions are too narrow to be drawn
                 self.assertAlmostEqual(own.get(site["function"], 0), site[key]["bytes"], delta=1)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page with ten thousand sites and a day of history (tests/bench/simulated_day.h):
-what it shows, and how fast it reacts. A reaction is measured by the browser itself: from the
-event to the next frame that is painted (the Event Timing API)."""
+"""The page with ten thousand sites and a day of history (tests/bench/simulated_day.h): its
+contents and reaction times. The browser measures a reaction from the event to the next
+painted frame (Event Timing API)."""
 
 import json
 import statistics
@@ -42,14 +42,14 @@ class Day(PageTest):
         self.js(OBSERVE)
 
     def quiet(self):
-        """Until no answer is awaited."""
+        """Waits until no request is outstanding."""
         self.browser.wait_for("""(() => { const n = performance.getEntriesByType("resource").length;
             const same = n === window.lastCount; window.lastCount = n; return same; })()""")
         self.browser.settle()
 
     def reaction(self, act):
-        """Milliseconds to the frame after what act does; the longest of its events, 0 when
-        below a frame."""
+        """Milliseconds from an event of act() to the next frame: the longest of its events, 0 when
+        shorter than a frame."""
         self.js("reactions.length = 0")
         act()
         self.browser.settle()
@@ -57,7 +57,7 @@ class Day(PageTest):
         return max(self.js("reactions"), default=0)
 
     def check_reacts(self, what, act, shown=VIEW):
-        """Each act(i), one after another, changes what the expression `shown` says, in time."""
+        """Each act(i), one after another, changes the value of the expression `shown` within the limit."""
         times = []
         for i in range(REPEATS):
             before = self.js(shown or "null")
@@ -65,7 +65,7 @@ class Day(PageTest):
             if shown:
                 self.browser.wait_for(f"{shown} !== {json.dumps(before)}")
             self.quiet()
-        # The best: whatever else the machine does only adds to what the page needs.
+        # Takes the best time, because other load on the machine only adds to the page's own.
         harness.check_time(self, f"day: {what}", min(times), REACTION_MS)
 
     def over(self, share, height=0.5):
@@ -87,7 +87,7 @@ class Day(PageTest):
 
     def test_the_cursor_on_the_strip(self):
         def place(share):
-            strip = self.box(".strip")  # which may have moved
+            strip = self.box(".strip")  # it may have moved
             return strip["x"] + strip["width"] * share, strip["y"] + 20
         self.check_reacts("drag the cursor", lambda i: self.browser.drag(place(0.9 - i / 10), place(0.85 - i / 10)))
 
@@ -106,7 +106,7 @@ class Day(PageTest):
         self.check_reacts("drill down", drill, shown=None)
 
     def test_what_moves_keeps_moving(self):
-        """Frames while the cursor is dragged over a day: none takes longer than the limit."""
+        """While the cursor is dragged over a day, no frame takes longer than the limit."""
         strip = self.box(".strip")
         self.js("""(() => { window.frames = []; let last = performance.now();
             const next = (now) => { frames.push(now - last); last = now; window.frameLoop = requestAnimationFrame(next); };

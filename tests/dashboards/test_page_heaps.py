@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of heaps that memprofd keeps, on the page at /: marks on the time axis, and what one and two of them tell."""
+"""Stored heap snapshots on the page at /: marks on the time axis, the answers from one, and the difference of two."""
 
 import json
 
@@ -20,7 +20,7 @@ class KeptTest(PageTest):
         super().start_server()
 
     def files(self, pid=None):
-        """The oldest first."""
+        """The server's snapshot files, oldest first."""
         return sorted(self.kept.glob(f"auto-demo_server-{pid or self.server.pid}-*.heap"), key=lambda path: path.stat().st_mtime_ns)
 
     def wait_marks(self, count):
@@ -71,7 +71,7 @@ class KeptSnapshots(KeptTest):
         self.check_other_program()
 
     def check_marks(self, first, last):
-        """They stand where their times are on the chart's axis."""
+        """Marks are at their times on the chart's axis."""
         told = {heap["name"]: int(heap["unix_ns"]) / 1e6 for heap in self.ask("heaps", pid=self.server.pid)["heaps"]}
         self.assertEqual({first, last}, set(told))
         self.js("memprofd.update({live: false, end: memprofd.recorded().now})")
@@ -88,7 +88,7 @@ class KeptSnapshots(KeptTest):
         harness.eventually(stand, "marks are where their times are")
 
     def check_areas(self):
-        """What was in both, as areas over their times and as a table: what memprofd has counted."""
+        """memprofd's censuses of both snapshots, as areas over time and as a table."""
         self.browser.wait_for("document.querySelectorAll('#heaps .areas-chart line').length === 2")
         told = self.ask("censuses", pid=self.server.pid)
         self.assertEqual((2, "0"), (len(told["heaps"]), told["uncounted"]))
@@ -97,7 +97,7 @@ class KeptSnapshots(KeptTest):
         self.assertEqual(names, self.js("[...document.querySelectorAll('#heaps .areas polygon')].map((one) => one.dataset.class)"))
         self.assertEqual(names, [row[-1] for row in self.rows("census")])
         self.check_types("#heaps .areas")
-        # Above each other: the first one stands on the ground, the last one reaches the top at the larger of both.
+        # The areas are stacked: the first starts at the bottom, the last reaches the top at the larger snapshot.
         heights = self.js("""[...document.querySelectorAll('#heaps .areas polygon')].map(
             (one) => one.getAttribute('points').split(' ').map((point) => Number(point.split(',')[1])))""")
         self.assertEqual([100, 100], heights[0][2:])
@@ -106,7 +106,7 @@ class KeptSnapshots(KeptTest):
             self.assertEqual(below[:2], above[:1:-1])
 
     def check_answers(self, first, last):
-        """The tables have what memprofctl tells of the files."""
+        """The tables match memprofctl's answers about the files."""
         diff = json.loads(harness.memprofctl("snapshot", "diff", self.kept / first, self.kept / last,
                                              "--cmt", TYPES, "-o", "json").stdout)
         self.assertEqual(["reachable", "garbage", "dead", "free"], [row[-1] for row in self.rows("totals")])
@@ -127,12 +127,12 @@ class KeptSnapshots(KeptTest):
         self.assertEqual([f"{count:,}" for count in blocks], [row[1] for row in self.rows("garbage")])
 
     def check_types(self, within):
-        """How much has a type is told, and it is most of the demo server's."""
+        """The page states the typed share of the memory, which is most of it for the demo server."""
         told = self.text(f"{within} .types")
         self.assertRegex(told, r"^(At [\d:]+: )?(9\d|100) % of the reachable memory has a source type, from files of \d+ modules")
 
-    def test_a_heap_is_told_by_types(self):
-        """The census, what holds it, and the ways to a site's blocks."""
+    def test_a_heap_is_shown_by_types(self):
+        """Shows the census with types, and the paths to GC roots with their names and types."""
         self.wait_sessions()
         self.open()
         self.browser.click_on(f'#overview tr[data-pid="{self.server.pid}"] td:last-child button:nth-of-type(3)')
@@ -148,7 +148,7 @@ class KeptSnapshots(KeptTest):
         self.press("Close", "#overview .heap")
 
     def check_sizes(self):
-        """Blocks that are there and free ones by size, up to all of each; and how scattered the free ones are."""
+        """Live and free blocks by size, with cumulative shares up to 100 %, and the fragmentation of free memory."""
         for table, what in (("live-sizes", "There"), ("free-sizes", "Free")):
             rows = self.js(f"""[...document.querySelectorAll('#overview .heap table[data-table={table}] tr')].map(
                 (row) => [...row.cells].map((cell) => cell.textContent))""")
@@ -167,7 +167,7 @@ class KeptSnapshots(KeptTest):
         self.assertRegex(self.text("#overview .heap .fragmentation"),
                          r"^Fragmentation: <?[\d.]+ % of the free memory is not in its largest block, of [\d.]+ [KM]iB\.$")
 
-    def test_ways_to_a_site_are_told_by_types(self):
+    def test_paths_to_a_site_are_shown_by_types(self):
         self.ask_why_sessions_live()
         self.check_types(".site-detail .why")
         self.assertRegex(self.text(".site-detail .why li"), r"global Demo_server\.Sessions\.\w+ → \(int, Demo_server\.Sessions\.session\) "
@@ -180,11 +180,11 @@ class KeptSnapshots(KeptTest):
 
 
 class WithoutControl(KeptTest):
-    """What rules have taken is marked; answers from it are for who may control."""
+    """Snapshots taken by rules have marks, but answers from them require the right to control."""
 
     options = ("--snapshot.when", "live>1KiB")
 
-    def test_marks_are_there_and_say_how_answers_are_had(self):
+    def test_marks_exist_and_say_how_to_get_answers(self):
         harness.eventually(self.files, "one is taken")
         self.open()
         self.wait_marks(1)

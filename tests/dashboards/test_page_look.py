@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the page looks: nothing touches, is cut off or broken inside a word, and each number says what it counts."""
+"""Appearance of the page: nothing touches, is cut off or broken inside a word, and each number has a label."""
 
 import unittest
 
@@ -10,7 +10,7 @@ NARROW, USUAL, WIDE = 390, 1280, 1920
 
 class Look(PageTest):
     arguments = ("--web.enable-control",)
-    expected_errors = ("willReadFrequently",)  # advice about the canvas, which only the test reads
+    expected_errors = ("willReadFrequently",)  # advice for pages that read their canvas; only this test does
 
     def each_width(self, *widths):
         for width in widths or (NARROW, USUAL, WIDE):
@@ -18,7 +18,7 @@ class Look(PageTest):
             yield width
 
     def boxes(self, selector):
-        """Left, top, right and bottom of each element that is shown."""
+        """Left, top, right and bottom of each visible element."""
         return self.js(f"""[...document.querySelectorAll({selector!r})].filter((e) => e.offsetParent !== null)
             .map((e) => {{ const b = e.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }})""")
 
@@ -50,7 +50,7 @@ class Look(PageTest):
             self.browser.wait_for(f"/^[\\d,]+ {words}$/.test(document.querySelector('.sites-count').innerText)")
 
     def test_names_of_callers_are_not_broken_inside_a_word(self):
-        """What stands between two dots of a name is on one line."""
+        """Each part of a name between two dots stays on one line."""
         self.open(f"pid={self.server.pid}&tab=callers&x.callers.of=%5EDemo_server%5C.Server%5C.respond%24&m=allocated")
         self.browser.wait_for("document.querySelectorAll('.callers-parts li').length > 3")
         for width in self.each_width():
@@ -64,7 +64,7 @@ class Look(PageTest):
             self.assertTrue(all(right <= width for _, _, right, _ in self.boxes(".callers-parts .value")))
 
     def test_the_cursor_of_the_strip_is_whole_at_its_end(self):
-        """Live, the cursor is at the right edge: its head, 10 pixels wide, is left of that."""
+        """While live, the cursor is at the right edge, and its head, 10 pixels wide, is left of it."""
         self.open()
         for _ in self.each_width():
             self.browser.wait_for("""(() => {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resident memory of programs on the page at /: its parts over time, and page by page when that is asked for."""
+"""The resident memory of programs on the page at /: its parts over time, and on request the contents of each page."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ FIELDS = ["heap_used_bytes", "heap_free_bytes", "minor_heap_bytes", "other_anony
 
 
 def resident(pid):
-    """In bytes, by the kernel's count."""
+    """Resident bytes by the kernel's count."""
     return int(harness.proc_status(pid, "VmRSS").split()[0]) * 1024
 
 
@@ -73,7 +73,7 @@ class Memory(MemoryTest):
         self.browser.wait_for(f"memprofd.memory().areas.some(({{label, values}}) => label.startsWith(\"native heap\") && values.at(-1) > {0.8 * held})")
         self.daemon.detach(holder.pid)
 
-    def test_the_legend_tells_of_the_moment_that_is_pointed_at(self):
+    def test_the_legend_shows_the_moment_under_the_pointer(self):
         self.wait_recorded(4)
         self.open_memory()
         legend = self.text("#memory .chart-legend")
@@ -87,7 +87,7 @@ class Memory(MemoryTest):
             return self.text(f"{chart} .chart-legend-head").partition(" at ")[2]
         last = moment("#memory")
 
-        def points():  # again until it is seen: a chart that is drawn anew forgets the pointer
+        def points():  # moves again until it has an effect: a redrawn chart forgets the pointer
             over = self.box("#charts .u-over")
             self.browser.move(over["x"] + over["width"] * 0.3, over["y"] + over["height"] * 0.5)
             return moment("#charts") == moment("#memory") != last
@@ -138,7 +138,7 @@ class Memory(MemoryTest):
 
 
 class WithoutControl(MemoryTest):
-    def test_pages_are_told_to_who_may_control(self):
+    def test_pages_require_the_right_to_control(self):
         self.open_memory()
         self.press("What holds it now", "#memory")
         self.assertIn("--web.enable-control", self.text("#memory .pages"))

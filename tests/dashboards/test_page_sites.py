@@ -15,21 +15,21 @@ import harness
 from page_harness import PageTest
 
 SVG = "{http://www.w3.org/2000/svg}"
-LIMIT_MS = 100  # of an interaction
+LIMIT_MS = 100  # for one interaction
 ROUNDS = 5 if harness.TIMES else 1
 MEASURES = ("live", "allocated", "promoted", "died_young", "died_old")
 FLOWS = MEASURES[1:]
 
 
 def words(estimate):
-    """What the page writes for an estimate (as daemon/util/units.cc does)."""
+    """The page's text for an estimate, in the format of daemon/util/units.cc."""
     value, error = estimate["bytes"], estimate["bytes_stderr"]
     if not error:
         return "0 B"
     power = next((p for p in (4, 3, 2, 1) if max(value, error) >= 1024 ** p * 0.9995), 0)
     value, error = value / 1024 ** power, error / 1024 ** power
     decimals = min(4, max(0, -math.floor(math.log10(error)))) if power else 0
-    # A half goes up, as JavaScript rounds.
+    # JavaScript rounds halves up.
     digits = lambda number: str(decimal.Decimal(number).quantize(decimal.Decimal(1).scaleb(-decimals), decimal.ROUND_HALF_UP))
     return f"{digits(value)} {['B', 'KiB', 'MiB', 'GiB', 'TiB'][power]} ± {digits(error)}"
 
@@ -40,20 +40,20 @@ def range_parameters(view, prefix=""):
 
 
 class PanelTest(PageTest):
-    """A range of time that is over: what the page shows of it can be asked for beside it."""
+    """Uses a past time range, so that a request beside the page returns the same numbers."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         harness.eventually(lambda: cls.recorded() > 9, "9 s are recorded", timeout=90)
-        # Window limits: whole seconds after the attach. The last point is the end of an
-        # unfinished second; it is none any more when that is over.
+        # Windows end at whole seconds after the attach. The last point is in an unfinished
+        # second, and disappears when that second ends.
         span = cls.answer("history", **{"selection.pid": cls.server.pid, "points": 300})
         times = [int(point["time_unix_ns"]) / 1e9 for point in span["points"]]
         cls.range = (times[3], times[-2])
         cls.base = (times[0], times[3])
 
-    # Where each question has the filter: the page asks for sites of the application.
+    # Prefixes of the filter's parameters: the page asks for sites of the application only.
     FILTERS = {"sites": ("",), "diff": ("base.", "other."), "history": ("selection.",), "leaks": ("selection.",),
                "callers": ("selection.",)}
 
@@ -73,7 +73,7 @@ class PanelTest(PageTest):
         return (int(span["end_unix_ns"]) - int(span["begin_unix_ns"])) / 1e9
 
     def sites_of(self, **parameters):
-        """What memprofd says of the range that the page shows."""
+        """memprofd's answer about the range that the page shows."""
         return self.answer("sites", page_size=1000, pid=self.server.pid, **range_parameters(self.range), **parameters)
 
     def link(self, tab, compare=False, **parameters):
@@ -215,7 +215,7 @@ class Sites(PanelTest):
         self.assertEqual(self.js("document.activeElement.innerText"), "Callers")
 
     def test_growth_finds_the_leak(self):
-        # From the first window on, when nothing was live, until major collections enough have ended.
+        # From the first window, in which nothing was live, until enough major collections have ended.
         def named():
             end = int(self.answer("history", **{"selection.pid": self.server.pid, "points": 300})["points"][-2]
                       ["time_unix_ns"]) / 1e9
@@ -242,7 +242,7 @@ class Sites(PanelTest):
             self.assertEqual(float(saved[0][f"growth_bytes{part}"]), leak[f"growth_bytes{part}"])
 
     def check_verdict(self):
-        """The first view says it before any click: that something leaks, where, how fast and since when."""
+        """The first view states without any click that memory leaks, where, how fast and since when."""
         self.browser.wait_for("memprofd.verdict()?.kind === 'leak'")
         verdict = self.js("memprofd.verdict()")
         self.assertRegex(verdict["title"], r"^Something is leaking: \+[\d.]+ \wi?B in [\d.]+ \w+$")
@@ -284,7 +284,7 @@ class Sites(PanelTest):
             part["rows"].sort(key=lambda row: (-row["site"]["allocated"]["bytes"], row["name"], row["where"]))  # equal ones
 
         def rounded(part):
-            """Limits of sums differ in the last digit by the order of what was summed."""
+            """Rounds floats: the last digit of a sum depends on the order of its terms."""
             return json.loads(json.dumps(part), parse_float=lambda text: float(f"{float(text):.9g}"))
         self.assertEqual(rounded(after), rounded(before))
 
@@ -341,7 +341,7 @@ class Filters(PanelTest):
                 self.js(f"document.querySelector('#filter-editor select').value = '{field}'")
                 self.browser.click_on("#filter-editor .grow input")
                 self.browser.type(pattern)
-                self.browser.key("Escape")  # the suggestions
+                self.browser.key("Escape")  # closes the suggestions
                 self.js("document.querySelector('#filter-editor').hidden || document.querySelector('#filter-editor .grow input').focus()")
                 if self.js("document.querySelector('#filter-editor').hidden"):
                     self.press("Filter…")
@@ -371,7 +371,7 @@ class Filters(PanelTest):
     def test_search_by_any_part(self):
         self.open_sites()
         self.js("document.querySelector('#search input').focus()")
-        self.browser.type("ORDER_P")  # capitals are meant
+        self.browser.type("ORDER_P")  # capitals make the search case-sensitive
         self.browser.wait_for("memprofd.view().extra.search === 'ORDER_P'")
         self.assertEqual(self.shown("sites")["rows"], [])
         self.js("document.querySelector('#search input').select()")
@@ -420,7 +420,7 @@ class Flame(PanelTest):
                 for frame in flame["frames"]:
                     shown[frame["name"]] = shown.get(frame["name"], 0) + frame["self"]
                 for name, own in by_name.items():
-                    if own > total / 50:  # narrower ones may not be drawn
+                    if own > total / 50:  # narrower frames may not be drawn
                         self.assertAlmostEqual(shown[name], own, delta=total / 100)
 
     def test_zooms_and_goes_back(self):
@@ -487,7 +487,7 @@ class Flame(PanelTest):
         self.assertIn("/s", self.text("#flame .total"))
 
     def test_what_is_new_stands_out(self):
-        """The sessions leak: between two moments more is live, far beyond the error."""
+        """Sessions leak: their live bytes grow between two moments by far more than the error."""
         begin = int(self.base[0] * 1e3)
         self.open(self.link("flame", compare=True, begin=begin))
         flame = self.shown("flame")
@@ -608,7 +608,7 @@ class Large(PageTest):
     def setUp(self):
         super().setUp()
         self.open(f"pid={self.server.pid}&tab=sites&m=allocated")
-        self.js("memprofd.update({live: false, end: Date.now()})")  # so that only we make work
+        self.js("memprofd.update({live: false, end: Date.now()})")  # so that only the test causes work
         self.browser.wait_for("memprofd.sites()")
         self.js("""(() => { window.slow = [];
             new PerformanceObserver((list) => { for (const e of list.getEntries())
@@ -621,8 +621,8 @@ class Large(PageTest):
         return 1e3 * next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
     def check_interactions(self, what, act):
-        """From each input to the next picture, as the browser itself measures it, and the CPU
-        time that the page takes for one. The best of a few rounds."""
+        """Checks the time from each input to the next frame, measured by the browser, and the
+        page's CPU time per input. The best of a few rounds counts."""
         taken = []
         self.browser.call("Performance.enable", timeDomain="threadTicks")
         for _ in range(ROUNDS):
@@ -631,7 +631,7 @@ class Large(PageTest):
             inputs = act()
             self.browser.settle()
             cpu = (self.cpu_ms() - began) / inputs
-            median = statistics.median(self.js("slow") or [16])  # shorter ones are not told
+            median = statistics.median(self.js("slow") or [16])  # the browser reports no shorter ones
             taken.append((max(median, cpu), median, cpu))
             if max(taken[-1]) <= LIMIT_MS:
                 break
@@ -706,4 +706,4 @@ class Large(PageTest):
         self.check_interactions("flame graph of 10,000 sites", change)
 
 
-del PageTest, PanelTest  # no tests of their own
+del PageTest, PanelTest  # they contain no tests themselves

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs say about themselves, on the page at /: the table, plots beside memory, phases on every chart, the log,
-pauses, graphs, at any moment that is kept."""
+"""Published values on the page at /, at any recorded moment: the table, plots beside memory, phases on every chart, the
+log, pauses, graphs."""
 
 import itertools
 import json
@@ -40,7 +40,7 @@ class ValuesTest(PageTest):
         return {row["name"]: row for row in self.told()["rows"]}
 
     def wait_row(self, name, **cells):
-        """Until the row of a name has these texts."""
+        """Waits until the row of this name has these texts."""
         wanted = json.dumps({"name": name, **cells})
         self.browser.wait_for(f"""memprofd.values().rows.some((row) =>
             Object.entries({wanted}).every(([key, text]) => row[key] === text))""")
@@ -99,7 +99,7 @@ class Values(ValuesTest):
         self.browser.wait_for("memprofd.values().plots.length === 0")
 
     def live_a_while(self):
-        """For the documents' picture there is something to be seen."""
+        """Produces varied values, so that the documents' picture shows some."""
         until = time.monotonic() + PICTURE_SECONDS
         for n in itertools.count():
             if time.monotonic() >= until:
@@ -114,18 +114,18 @@ class Values(ValuesTest):
             time.sleep(0.25)
 
     def check_address(self):
-        """The address has the plots."""
+        """The page's address contains the plots."""
         self.open(self.js("location.hash").lstrip("#"))
         self.browser.wait_for("memprofd.values().plots.length === 3")
 
     def recorded_at(self, name, number):
-        """The time in ms at which the history has this as its latest number."""
+        """The time in ms of the history's latest number, once that is `number`."""
         answer = self.ask("value_history", pid=self.server.pid, points=10_000, pattern=f"^{name}$")
         lasts = [float(last) for last in answer["series"][0]["lasts"]]
         return int(answer["times_unix_ns"][-1]) / 1e6 if lasts[-1:] == [number] else None
 
     def test_the_cursor_goes_back(self):
-        """Paused, in the past, and replayed, as all of the page is."""
+        """In the past the values are those of that time, as on the whole page; Replay returns to the present."""
         self.open_values()
         self.server.command("set 50")
         self.wait_row("count", value="50 things")
@@ -141,7 +141,7 @@ class Values(ValuesTest):
         self.server.command("set 41")
 
     def test_an_answer_that_comes_late_is_not_shown(self):
-        """One about the past that the page has left, when nothing else is asked any more."""
+        """The answer is about a past moment that the page has left, and no other request is outstanding."""
         has_text = "memprofd.values().rows.some(({name, value}) => name === 'word' && value.startsWith('\"'))"
         self.open_values()
         self.browser.wait_for(has_text)
@@ -179,7 +179,7 @@ class Values(ValuesTest):
             const over = document.querySelector('#charts .u-over').getBoundingClientRect(), at = canvas.getBoundingClientRect();
             const x = over.x - at.x + over.width * ((phase.begin + phase.end) / 2 - begin) / (end - begin);
             return [...context.getImageData(Math.round(x * devicePixelRatio), Math.round((over.y - at.y + 1) * devicePixelRatio), 1, 1).data]; })()"""
-        self.browser.wait_for(f"{painted}.some((part) => part > 0)")  # the bar, whenever the chart is painted anew
+        self.browser.wait_for(f"{painted}.some((part) => part > 0)")  # the bar, after the next repaint of the chart
 
     def test_the_log_is_text(self):
         self.open_values()
@@ -191,7 +191,7 @@ class Values(ValuesTest):
         self.assertEqual("memprofd", self.js("document.title"))
 
     def test_a_pause_stops_the_page(self):
-        """It stays at that moment, and the program goes on when one says so."""
+        """The page stays at that moment, and the program resumes on request."""
         self.open_values()
         self.browser.wait_for("memprofd.values().rows.length > 5")
         self.addCleanup(self.go_on)
@@ -208,14 +208,14 @@ class Values(ValuesTest):
         self.assertEqual(0, self.js("document.querySelectorAll('#values img').length"))
 
     def go_on(self):
-        """Lets the program go on where it waits still."""
+        """Resumes the program if it still waits."""
         status, text = post(self.daemon, "resume", pid=self.server.pid)
         self.assertEqual(200, status, text)
         if json.loads(text).get("waiting"):
             self.server.read_line()
 
     def test_a_value_is_a_graph(self):
-        """Each block once: a leaf that two hold, and a way back."""
+        """Each block is drawn once: one leaf has two holders, and one edge leads back."""
         self.open_values()
         self.wait_row("graph", kind="value")
         self.browser.wait_for("!document.querySelector('#values tr[data-id=\"value graph\"] button.graph').hidden")
@@ -231,7 +231,7 @@ class Values(ValuesTest):
             (row) => row.cells[0].textContent === {json.dumps(name)}).querySelector({json.dumps(which)}).click()""")
 
     def test_observations_are_switched(self):
-        """One, all that the field finds, and how often a function is called; where control is enabled."""
+        """With control enabled, one can switch one observation or all found ones, and set a function's period."""
         self.open_values()
         self.wait_row("ratio", kind="value")
         self.browser.wait_for("!document.querySelector('#values tr[data-id=\"value ratio\"] button.switch').hidden")
@@ -261,7 +261,7 @@ class Values(ValuesTest):
         self.browser.wait_for("memprofd.values().rows.some(({name, value}) => name === 'handling' && /; 50 % within .* 99 % /.test(value))")
 
     def test_values_of_modules_are_kept(self):
-        """Of a program that says nothing: chosen ones are rows, with plots, and are forgotten again."""
+        """Without published values too, selected module values become rows with plots, until they are forgotten."""
         self.open_values(pid=self.other.pid)
         self.browser.wait_for("!document.querySelector('#values .modules').hidden")
         self.js("""(() => { document.querySelector('#values .modules input').value = '^Demo_server';
@@ -288,7 +288,7 @@ class Values(ValuesTest):
 
 
 class WithoutControl(ValuesTest):
-    """Numbers and phases are there, as they are in metrics; contents, lines and graphs are not."""
+    """Numbers and phases are shown, as in metrics; contents, lines and graphs are not."""
 
     def test_numbers_alone(self):
         self.open_values()

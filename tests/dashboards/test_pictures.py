@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make pictures makes each picture of the page that a document shows, by a test that exists."""
+"""make pictures covers every picture of the page in the documents, each with an existing test."""
 
 import unittest
 

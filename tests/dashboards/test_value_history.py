@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs have said about themselves: numbers, phases, lines of a time, over restarts and ends of all who take part."""
+"""History of published values: numbers, phases and lines, across restarts and ends of programs and of memprofd."""
 
 import json
 import math
@@ -22,14 +22,14 @@ HITS, SECONDS, STOPS, RUNNING, NUMBER, SIZE = (f"VALUE_QUANTITY_{name}" for name
 
 class HistoryTest(E2ETest):
     def history(self, daemon, pid, **parameters):
-        """As HTTP has it."""
+        """The history in the HTTP API."""
         query = "&".join(f"{name}={value}" for name, value in {"pid": pid, "points": 10_000, **parameters}.items())
         status, text = ask(daemon, "GET", f"/api/v1/value_history?{query}")
         self.assertEqual(200, status, text)
         return json.loads(text)
 
     def column(self, answer, name, quantity, of="lasts"):
-        """The numbers of a series that are known, in order."""
+        """The known numbers of a series, in order."""
         found = [one for one in answer["series"] if one["name"] == name and one["quantity"] == quantity]
         self.assertLessEqual(len(found), 1, name)
         numbers = [float(number) for one in found for number in one[of]]
@@ -38,7 +38,7 @@ class HistoryTest(E2ETest):
         return [number for number in numbers if not math.isnan(number)]
 
     def wait_last(self, daemon, pid, name, quantity, number):
-        """Until that is the latest; the answer that says so."""
+        """Waits until the latest number is `number`; returns that answer."""
         def told():
             answer = self.history(daemon, pid)
             return answer if self.column(answer, name, quantity)[-1:] == [number] else None
@@ -72,7 +72,7 @@ class History(HistoryTest):
         self.check_wide(daemon, target)
 
     def check_range(self, daemon, target, times):
-        """A window has what was in it; names are found with their labels."""
+        """A range contains only its own points; patterns match names with their labels."""
         begin, end = times[1], times[-2] + 1
         answer = self.history(daemon, target.pid, pattern="^count$", **{"range.begin_unix_ns": begin, "range.end_unix_ns": end})
         self.assertEqual(["count"], [one["name"] for one in answer["series"]])
@@ -85,7 +85,7 @@ class History(HistoryTest):
         self.assertEqual(404, ask(daemon, "GET", "/api/v1/value_history?pid=1")[0])
 
     def check_wide(self, daemon, target):
-        """In one step the least and the most are still told."""
+        """A single point for the whole time still has the minimum and the maximum."""
         answer = self.history(daemon, target.pid, points=1, pattern="^count$")
         series, = answer["series"]
         self.assertEqual((1, 0, 30), (len(answer["times_unix_ns"]), series["lows"][0], series["highs"][0]))
@@ -97,7 +97,7 @@ class History(HistoryTest):
         self.check_version(TARGETS5)
 
     def test_phases_and_lines(self):
-        """Phases are kept always, lines while somebody looks; lines are for those who may control the program."""
+        """Phases are always recorded, lines only while a viewer is present. Lines require the right to control."""
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe", "--web.enable-control")
         target.command("phase enter")
@@ -118,7 +118,7 @@ class History(HistoryTest):
                          [(line["text"], line["is_pause"]) for line in json.loads(text)["lines"]])
 
     def test_without_control(self):
-        """Numbers are there, as they are in metrics; lines, contents and control are not."""
+        """Numbers are available, as in metrics; lines, contents and control are not."""
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe")
         eventually(lambda: self.history(daemon, target.pid)["series"], "it is read")
@@ -129,7 +129,7 @@ class History(HistoryTest):
             key: value for key, value in self.history(daemon, self.quiet(daemon)).items() if key in ("series", "lines")})
 
     def quiet(self, daemon):
-        """One that says nothing about itself."""
+        """A program that publishes no values."""
         other = self.target("values")
         daemon.ctl("attach", "--pid", other.pid, "--mode", "observe")
         return other.pid
@@ -159,7 +159,7 @@ class History(HistoryTest):
 
 
 class Kept(HistoryTest):
-    """Module values of a program that nobody has prepared."""
+    """Module values of a program without any preparation."""
 
     def kept(self, daemon, *arguments):
         return daemon.ctl("watch", *arguments).stdout
@@ -196,7 +196,7 @@ class Kept(HistoryTest):
         self.assert_one_line(done.stderr, "no value of a module of pid", "memprofctl values")
 
     def check_end(self, daemon, target, first, second):
-        """What is forgotten has no more numbers, and keeps those that it had."""
+        """A forgotten value gets no new numbers and keeps the old ones."""
         self.kept(daemon, "--forget", f"^{re.escape(first)}$")
         target.command("set 99")
         answer = self.wait_last(daemon, target.pid, second, SIZE, 99)
@@ -205,7 +205,7 @@ class Kept(HistoryTest):
         self.assertEqual([], daemon.metrics().find("memprofd_table_bindings"))
 
     def test_names_of_the_source(self):
-        """Where the compiler's files are, values have their names and types, and are found and kept by those."""
+        """With the compiler's files, values have their names and types, and can be found and recorded by name."""
         target = self.target("demo_server")
         daemon = self.daemon("--pid", target.pid, "--mode", "observe", "--snapshot.cmt", TARGETS / "obj")
         names = {"table": "Demo_server.Sessions.table", "clock": "Demo_server.Cache.clock"}
@@ -232,7 +232,7 @@ class Kept(HistoryTest):
 
 class Lasting(HistoryTest):
     def test_over_a_restart(self):
-        """A memprofd that is killed loses at most its last seconds; the next one goes on with the same series."""
+        """A killed memprofd loses at most its last seconds; the next one continues the same series."""
         target = self.target("reports")
         options = ("--mode", "observe", "--state.directory", self.folder / "state")
         daemon = self.daemon("--pid", target.pid, *options)
@@ -240,7 +240,7 @@ class Lasting(HistoryTest):
         for n in range(1, 4):
             target.command(f"set {n}")
             self.wait_last(daemon, target.pid, "count", NUMBER, n)
-        daemon.metrics()  # is answered once it is written down
+        daemon.metrics()  # the answer comes after the state has been written
         before = self.history(daemon, target.pid)
         daemon.kill()
         target.command("set 9")
@@ -293,7 +293,7 @@ class Commands(HistoryTest):
         self.assertEqual([], told["lines"], "they are asked for by --log")
 
     def test_a_recording_has_it(self):
-        """Replayed later, without memprofd: numbers, phases and lines of the time of the recording."""
+        """A replay without memprofd shows the numbers, phases and lines of the recorded time."""
         target = self.target("reports")
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
         target.send("spin 4")
@@ -332,8 +332,8 @@ class Commands(HistoryTest):
 
 
 class Cost(HistoryTest):
-    def test_looks_on_seldom_where_it_takes_long(self):
-        """500 names and large tags take memprofd at most about a hundredth of a processor, whatever is read."""
+    def test_reads_expensive_values_rarely(self):
+        """Reading 500 names and large tags costs about 1 % of a processor at most."""
         target = self.target("reports")
         target.command("many 400")
         target.command("mark 20000")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each root of a program leads to, as a snapshot tells it, is what the program's own runtime counts."""
+"""For each root of a program, a snapshot reports the reachable memory that the program's own runtime counts."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from test_snapshots import Snapshot  # noqa: E402
 
 
 class Roots(Snapshot):
-    """From each field of each module, and from roots of other kinds, to the word."""
+    """Compares every field of every module, and other kinds of roots, to the word."""
 
     programs = TARGETS4
 
@@ -24,7 +24,7 @@ class Roots(Snapshot):
         return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=harness.TIMEOUT).stdout)["rows"]
 
     def modules(self):
-        """Names by where their blocks are, from caml_globals on, by the symbols of the program's file."""
+        """{offset of a module's block from caml_globals: module name}, from the symbols of the program's file."""
         listed = subprocess.run(["nm", self.programs / "heap_roots"], capture_output=True, text=True, check=True).stdout
         places = {name: int(place, 16) for place, _, name in (line.split() for line in listed.splitlines()
                                                               if len(line.split()) == 3)}
@@ -32,21 +32,21 @@ class Roots(Snapshot):
                 if name.startswith("caml") and name[4:5].isupper()}
 
     def told(self):
-        """Of each module and field what the program's runtime counts, and what of it is in the heap; from the lines of
-        the program."""
+        """{(module, field): (words that the program's runtime counts, words of those in the heap)}, from the program's
+        output."""
         modules = self.modules()
         rows = [map(int, line.split()) for line in (self.folder / "own").read_text().splitlines()]
         return {(modules[place], field): (words, heap) for place, field, words, heap in rows}
 
     def taken(self):
-        """A snapshot between two answers of the program that are the same."""
+        """Takes a snapshot between two equal answers of the program; returns the answer."""
         target, daemon = self.attached("heap_roots")
         command = f"roots {self.folder / 'own'}"
         self.stepping(target, daemon, command)
         before = (target.command(command), self.told())
         taker = self.taker(daemon, "a.heap")
         while taker.running():
-            target.command(command)  # the program allocates, and so can be stopped for the snapshot
+            target.command(command)  # the program allocates, so that it reaches a safe point
         self.assertEqual(0, taker.wait(), taker.stderr())
         after = (target.command(command), self.told())
         self.assertEqual(before, after)
@@ -57,12 +57,12 @@ class Roots(Snapshot):
         found = {(owner, field): words for owner, field, words in self.query(
             "SELECT owner, field, reachable_bytes(block) / 8 FROM roots WHERE kind = 'globals' GROUP BY owner, field")}
         told = {root: words for root, words in told.items() if words[1]}
-        # One that has no code of its own has no name.
+        # A module without its own code has no name.
         [nameless] = {owner for owner, _ in told} - {owner for owner, _ in found}
         self.assertEqual("UnixLabels", nameless)
         told = {(None if owner == nameless else owner, field): words for (owner, field), words in told.items()}
         self.assertEqual({root: heap for root, (_, heap) in told.items()}, found)
-        # What lies in the program's file is counted by the runtime of OCaml 5 alone, and is in no snapshot.
+        # Only the runtime of OCaml 5 counts blocks in the program's file; snapshots never contain them.
         exact = {root: words for root, (words, heap) in told.items() if words == heap}
         if self.programs == TARGETS5:
             self.assertLess(40, len(exact))
@@ -75,12 +75,12 @@ class Roots(Snapshot):
         self.check_others(others)
 
     def check_others(self, told):
-        """The program's file has roots of its runtime, too."""
+        """Checks roots that C code registers, on the stack, and of finalisers."""
         for words, where in ((told["in_c"], "kind = 'registered by C code' AND owner LIKE 'heap_roots%'"),
                              (told["on_stack"], "kind = 'stacks' AND function = 'Heap_roots.hold_on_stack'")):
             found = self.query(f"SELECT reachable_bytes(block) / 8 FROM roots WHERE {where} GROUP BY block")
             self.assertIn([words], found)
-        # Of those that are to run the values are roots, too.
+        # Finalisers that are due to run have their values as roots, too.
         self.assertEqual([["Gc.finalise", 30, told["first"]], ["Gc.finalise_last", 20, told["last"]], ["to run", 18, told["to_run"]]],
                          self.query("SELECT owner, count(*), reachable_bytes(block) / 8 FROM roots WHERE kind = 'finalisers' "
                                     "GROUP BY owner ORDER BY owner"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types are of files of the program's own build: a program has modules that are called as two of the OCaml compiler's are."""
+"""Types come only from files of the program's own build. The program has two modules with names of the compiler's."""
 
 import json
 import pathlib
@@ -21,7 +21,7 @@ class OtherBuilds(Snapshot):
     programs = TARGETS4
 
     def foreign(self):
-        """The libraries of its own compiler, modules of the compiler among them."""
+        """Folder of the program's OCaml libraries, which include modules of the compiler."""
         if self.programs == TARGETS4:
             return pathlib.Path("/usr/lib/ocaml")
         release = self.programs.name.removeprefix("targets-")
@@ -34,11 +34,11 @@ class OtherBuilds(Snapshot):
         return json.loads(harness.memprofctl("snapshot", "show", heap, *cmt, "-n", "0", "-o", "json").stdout)
 
     def values(self, daemon):
-        """By name and type, of the two modules."""
+        """({name: type} of the two modules' values, the whole answer)"""
         answer = daemon.ctl_json("values", "--constants", "^(Path|Parser)[.[]")
         return {value["source_name"] or value["name"]: value["source_type"] for value in answer["values"]}, answer
 
-    def test_files_of_another_build_are_passed_over(self):
+    def test_files_of_another_build_are_ignored(self):
         foreign, own = self.foreign(), self.programs / "foreign-types"
         target = self.target("foreign", folder=self.programs)
         daemon = self.daemon("--pid", target.pid, "--snapshot.cmt", foreign, rate=1e-3)

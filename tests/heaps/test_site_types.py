@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks that only a stack leads to have types of the source where they were sampled, by where that allocates them."""
+"""Sampled blocks that are reachable only from a stack get their types from the source at their allocation sites."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ sys.path.append(str(harness.ROOT / "tests/e2e"))
 from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
 from test_snapshots import Snapshot  # noqa: E402
 
-# The list is typed from the first sampled cell on, one in 333: of so many the ones before it are few.
+# Types start at the list's first sampled cell, one in 333; of this many cells only few precede it.
 ORDERS = 100_000
 
 
@@ -22,7 +22,7 @@ class SiteTypes(Snapshot):
     programs = TARGETS4
 
     def cmt(self):
-        """Where there are types of the program and of the library of its OCaml."""
+        """Options that name the types of the program and of its OCaml library."""
         if self.programs == TARGETS4:
             return ["--cmt", self.programs / "heaps"]
         prefix = subprocess.run([harness.ROOT / "tests/targets/debian-prefix.sh", self.programs.name.removeprefix("targets-")],
@@ -34,7 +34,7 @@ class SiteTypes(Snapshot):
         return json.loads(harness.memprofctl("snapshot", question, *arguments, "-n", "0", "-o", "json").stdout)
 
     def share(self, shown):
-        """Of what is reachable, in words."""
+        """The typed share of the reachable memory."""
         return shown["types"]["typed"]["bytes"] / shown["heap"]["reachable"]["bytes"]
 
     def shown(self, daemon, name):
@@ -64,7 +64,7 @@ class SiteTypes(Snapshot):
         self.assertIn("On_stack.order.lines → On_stack.line array", ways)
 
     def unsampled(self):
-        """The same of a program that was not sampled when it allocated."""
+        """The snapshot of a program that was not sampled while it allocated."""
         target = self.target("on_stack", folder=self.programs)
         target.command(f"take {ORDERS}")
         daemon = self.daemon("--pid", target.pid, rate=1e-3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pause of a snapshot is what was predicted of it, for small and large heaps, on a machine that others use too."""
+"""The pause of a snapshot is close to the prediction, for small and large heaps, on a shared machine."""
 
 import json
 import statistics
@@ -13,8 +13,8 @@ sys.path.append(str(harness.ROOT / "tests/e2e"))
 from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
 from test_snapshots import Snapshot  # noqa: E402
 
-# One pause is a matter of chance beside other programs, and a median of several is not. On a calm machine most are
-# right within a factor of 1.5 (BENCHMARKS.md); other tests run here.
+# A single pause is random next to other programs, but the median of several is stable. On an idle machine most
+# predictions are right within a factor of 1.5 (BENCHMARKS.md); here other tests run too.
 FACTOR, OF = 2.5, 5
 
 

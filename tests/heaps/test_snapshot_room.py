@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots in a control group of limited memory: where what the program writes meanwhile would have no room there
-is none, and where it has the program lives on, whatever it writes."""
+"""Snapshots in a control group with limited memory. memprofd takes none if the pages that the program may write
+meanwhile do not fit. Otherwise the program survives, whatever it writes."""
 
 import sys
 import unittest
@@ -20,11 +20,11 @@ class Room(Snapshot):
     programs = TARGETS4
 
     def limited(self):
-        """A program with a heap, all of it in a group that has room for twice as much and some more."""
+        """A program whose whole heap is charged to a control group with a memory limit."""
         limit = MemoryLimit(2_000)
         self.addCleanup(limit.remove)
         target = self.target("large_heap", folder=self.programs)
-        self.addCleanup(target.kill)  # before the group goes
+        self.addCleanup(target.kill)  # runs before the group is removed
         limit.put(target.pid)
         target.command(f"fill {MIB}")
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
@@ -47,7 +47,7 @@ class Room(Snapshot):
         self.assertEqual([], children(target.pid))
         self.assertEqual(1, daemon.metrics().value("memprofd_heap_snapshots_total", outcome="no_room"))
         limit.set(limit.usage() + size + size // 4)
-        # A whole collection writes to each of its blocks, and so each page is there twice.
+        # A full collection writes to every block, so that every page exists twice.
         collect = f"fill {MIB}"
         most = 0
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of programs that wait: each is what the program itself counts, no wait ends too soon or with an error, and of
-a program that works there is none. make waiting-copies takes thousands of them."""
+"""Copies of waiting programs: each matches the program's own counts, and no wait ends early or with an error. There
+are none of a working program. make waiting-copies takes thousands of copies."""
 
 import collections
 import contextlib
@@ -34,7 +34,7 @@ class Waiting(HeapCopy):
         return target, json.loads(target.read_line())
 
     def tried(self, target, tries):
-        """The copies, and how many tries were refused by reason."""
+        """(copies, {reason: number of refused tries})"""
         copier = self.process(Process([COPY, target.pid, "waiting", tries]))
         lines = list(iter(copier.lines.get, None))
         self.assertEqual(0, copier.wait(), copier.stderr())
@@ -42,17 +42,18 @@ class Waiting(HeapCopy):
         return copies, refused["refused"]
 
     def check_copies(self, copies, told):
-        """To the last block and word that the collector counts, whoever has been asked."""
+        """Checks that all copies have exactly the blocks and words that the collector counts, and the same roots."""
         for copy in copies:
             heap = copy["heap"]
             blocks, words = heap["used"]
-            # Large blocks have words of their own before them in OCaml 5.
+            # In OCaml 5 every large block has extra words in front of it.
             self.assertEqual((told["blocks"], told["words"]), (blocks, words + 2 * heap["large"][0]))
             self.check_kept(told, copy)
         self.assertEqual(1, len({json.dumps(copy["roots"]) for copy in copies}), "the same roots each time")
 
     def check_kept(self, told, copy):
-        """What one global keeps. Obj.reachable_words of OCaml 5 counts the empty array too, which is no block of the heap."""
+        """Compares what one global retains. Obj.reachable_words of OCaml 5 also counts the empty array, which is not in
+        the heap."""
         self.assertTrue({told["kept_words"], told["kept_words"] - 1} & set(copy["retained"]), (told, copy["retained"]))
 
     def check_undisturbed(self, target, waits=True):
@@ -67,7 +68,7 @@ class Waiting(HeapCopy):
         with self.subTest(" ".join((folder.name, name, *arguments))):
             target, told = self.waiting(name, *arguments, folder=folder)
             copies, refusals = [], collections.Counter()
-            while len(copies) < TRIES:  # one thread or another may have something to do at any time
+            while len(copies) < TRIES:  # refused tries are normal: a thread may run at any time
                 more, refused = self.tried(target, TRIES)
                 self.assertEqual(TRIES, len(more) + sum(refused.values()))
                 copies += more
@@ -81,7 +82,7 @@ class Waiting(HeapCopy):
 
 class OneThread(Waiting):
     def test_in_system_calls(self):
-        """Without the library of threads, with it, and in OCaml 5."""
+        """Tests without the library of threads, with it, and with OCaml 5."""
         for name, folder in (("waits_alone", TARGETS4), ("waits", TARGETS4), ("waits", TARGETS5)):
             for kind in ("read", "select"):
                 self.check(name, kind, folder=folder)
@@ -91,7 +92,7 @@ class OneThread(Waiting):
                 self.check(name, "epoll", waits=True, folder=folder)
 
     def test_c_code_that_is_not_known_is_refused(self):
-        """It may have the runtime, where nothing tells."""
+        """Unknown C code may hold the runtime lock; without threads nothing shows this."""
         target, _ = self.waiting("waits_alone", "epoll")
         eventually(lambda: target.command("report")["waits"] > 0, "it waits")
         copies, refused = self.tried(target, TRIES)
@@ -121,8 +122,8 @@ class OneThread(Waiting):
             self.assertTrue(any("SO_RCVTIMEO" in why for why in refused), refused)
             self.check_undisturbed(target)
 
-    def test_who_copies_is_killed(self):
-        """At any moment; a wait with a time-out may begin anew, and nothing else."""
+    def test_the_copier_is_killed(self):
+        """Kills the copier at random moments. A wait with a timeout may start again, but nothing else may change."""
         for name, kind, folder in (("waits_alone", "sleep", TARGETS4), ("waits", "timed_select", TARGETS4), ("waits", "sleep", TARGETS5)):
             with self.subTest(f"{folder.name} {name} {kind}"):
                 target, _ = self.waiting(name, kind, folder=folder)
@@ -137,7 +138,7 @@ class OneThread(Waiting):
 
 class Busy(Waiting):
     def test_none_of_a_program_that_works(self):
-        """It allocates all the time, or sleeps in C code with a block that is not filled."""
+        """The program keeps allocating, or sleeps in C code with an uninitialised block."""
         for name, folder in (("waits_alone", TARGETS4), ("waits", TARGETS4), ("waits", TARGETS5)):
             for kind in ("busy", "in_c"):
                 with self.subTest(f"{folder.name} {name} {kind}"):
@@ -149,7 +150,7 @@ class Busy(Waiting):
                     harness.NOTES.append(f"{name} {kind} {folder.name}: {refused}")
 
     def test_from_its_waits_alone(self):
-        """Of one that allocates and sleeps in turns: what it keeps is whole each time."""
+        """The program alternates between allocating and sleeping; the kept memory is complete in each copy."""
         for name, folder in (("waits_alone", TARGETS4), ("waits", TARGETS4), ("waits", TARGETS5)):
             target, told = self.waiting(name, "in_turns", folder=folder)
             copies, refused = self.tried(target, BUSY_TRIES)
@@ -171,7 +172,7 @@ class Threads(Waiting):
 
 
 class Server(Snapshot):
-    """The users' commands, on a program that waits from before the attach on."""
+    """The users' commands, on a program that has been waiting since before the attach."""
 
     programs = TARGETS4
 
@@ -198,7 +199,7 @@ class Server(Snapshot):
         _, port = target.read_line(), int(target.read_line())
         daemon = self.daemon("--pid", target.pid, rate=1e-3)
 
-        def refused():  # the agent that is in it from the start is found a moment after the attach
+        def refused():  # memprofd finds the preloaded agent shortly after the attach
             _, done = self.take(daemon, check=False, timeout=3 * harness.TIMEOUT)
             return "its agent is not ready" not in done.stderr and done
         done = eventually(refused, "its agent is ready")
@@ -210,7 +211,7 @@ class Server(Snapshot):
 
 
 class InContainer(Snapshot):
-    """The program does not see the agent's file: it gets a copy of it, while it waits."""
+    """The program cannot see the agent's file, and gets a copy of it while it waits."""
 
     def test_the_agent_comes_while_it_waits(self):
         for programs in (TARGETS4, TARGETS5):
@@ -236,7 +237,7 @@ class InContainer(Snapshot):
                 daemon.stop()
 
     def taken(self, daemon, path):
-        """None until the agent is known."""
+        """The finished command, or None if memprofd does not know the agent yet."""
         done = daemon.ctl("snapshot", "take", "--out", path, "--max-pause", "10s", check=False, timeout=3 * harness.TIMEOUT)
         return done if done.returncode == 0 else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile_commands.json says how make compiles each file, in words that clang understands."""
+"""compile_commands.json contains make's command for each file in a form that clang understands."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class CompileCommands(unittest.TestCase):
                          [(one["file"], one["directory"]) for one in self.made(COMMANDS)])
 
     def test_make_names_every_source(self):
-        """In the words of the Makefile, without writing the file."""
+        """Uses the Makefile's rule, without writing the file."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
         text = subprocess.run(["make", "--silent", "-C", ROOT, "compile_commands.json", "COMPILE_COMMANDS=/dev/stdout"],
                               env=own, capture_output=True, text=True, check=True).stdout

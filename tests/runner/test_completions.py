@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bash completes is what the programs' help has."""
+"""bash completes the commands and options that the programs' help lists."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
-# Calls the function that bash would, with the line's words after the script and the program.
+# Calls the completion function as bash does. Arguments: the script, the program, the words of the line.
 ASK = """set -eu; source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _$1; printf '%s\\n' "${COMPREPLY[@]}" """
 TARGETS = "#!/bin/sh\necho '    PID  PROGRAM'\necho '   4242  shop'\necho ' 137000  mail'\n"
 
@@ -27,7 +27,7 @@ class Completions(unittest.TestCase):
         (cls.folder / "work/a.ctf").touch()
 
     def completed(self, program, *words):
-        """The answers for a line whose last word, perhaps an empty one, has the cursor behind it."""
+        """The completions of a line with the cursor at the end of its last word, which may be empty."""
         done = subprocess.run(["bash", "-c", ASK, "bash", self.folder / "made" / program, program, *words], check=True,
                               env=dict(os.environ, PATH=f"{self.folder / 'bin'}:{os.environ['PATH']}"),
                               cwd=self.folder / "work", capture_output=True, text=True)

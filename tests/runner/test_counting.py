@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/run.py counts: a test that was skipped is no test that passed."""
+"""The counts of tests/run.py: a skipped test does not count as passed."""
 
 import contextlib
 import io
@@ -73,7 +73,7 @@ class Table(unittest.TestCase):
         self.assertMultiLineEqual("".join(rows), "".join(rows[:100] + rows[101:]))
 """
 
-# A program of GoogleTest's, one of whose tests is in each shard; it says which shard it was.
+# Simulates a GoogleTest program with one test in each shard; it records the shard's number.
 SHARD = """#!/bin/sh
 echo "$GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS" >> "$0.ran"
 echo '<testsuites failures="0" errors="0"><testcase name="Passes" classname="A"/></testsuites>' > "${1#*xml:}"
@@ -88,7 +88,7 @@ def closing_lines(total):
 
 
 def run_module(text):
-    """(the finished run of a module with that text, what it reported)."""
+    """Runs a module with that text; returns (the finished process, the reported outcome)."""
     with tempfile.TemporaryDirectory() as folder:
         module = pathlib.Path(folder) / "test_fake.py"
         module.write_text(text)
@@ -123,7 +123,7 @@ class Counting(unittest.TestCase):
         done, _ = run_module(TABLE)
         self.assertRegex(done.stderr, "(?m)^- row 100 of a table")
 
-    def test_failures_are_told_last_with_their_unit(self):
+    def test_failures_are_reported_last_with_their_unit(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
             build = pathlib.Path(folder)
             (build / "test-logs").mkdir()
@@ -165,7 +165,7 @@ class Counting(unittest.TestCase):
 
     def test_the_ten_slowest_come_before_the_closing_line(self):
         outcomes = [run.Outcome(1, times=[(f"e2e/m{i}", 10.0 * i, 1.0 + i)]) for i in range(12)]
-        outcomes[3].times.append(("e2e/m3", 100.0, 2.5))  # it ran once more
+        outcomes[3].times.append(("e2e/m3", 100.0, 2.5))  # this module ran twice
         code, said = closing_lines(run.added_up(outcomes))
         self.assertEqual((0, 11, "12 passed, 0 failed, 0 skipped"), (code, len(said), said[-1]))
         self.assertEqual(["slowest: e2e/m3                        130.0 s     6.5 s of CPU",
@@ -178,9 +178,9 @@ class Counting(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             code, cpu = outcomes.run_child([sys.executable, "-c", nested], pathlib.Path(folder) / "log", None)
         self.assertEqual(3, code)
-        self.assertGreaterEqual(cpu, 0.28)  # to the kernel's clock tick
+        self.assertGreaterEqual(cpu, 0.28)  # the kernel counts in clock ticks
 
-    def test_what_fails_beside_others_runs_once_more(self):
+    def test_a_module_that_fails_beside_others_runs_again(self):
         for failing, suite, expected in (
                 (1, "e2e", (0, ["passed only alone: e2e/m0: C.d: late", "2 passed, 0 failed, 0 skipped"])),
                 (2, "e2e", (1, ["failed: e2e/m0: C.d: late", "1 passed, 1 failed, 0 skipped"])),
@@ -188,13 +188,13 @@ class Counting(unittest.TestCase):
             with self.subTest(failing=failing, suite=suite):
                 self.assertEqual(expected, self.closing_of(suite, [failing, 0]))
 
-    def test_many_failures_are_not_by_chance(self):
+    def test_many_failures_are_not_random(self):
         code, said = self.closing_of("e2e", [1] * (run.MOST_AGAIN + 1))
         self.assertEqual((1, f"0 passed, {run.MOST_AGAIN + 1} failed, 0 skipped"), (code, said[-1]))
         self.assertEqual([1] * (run.MOST_AGAIN + 1), self.runs)
 
     def closing_of(self, suite, failing):
-        """What a run says whose modules fail so many times before they pass."""
+        """The output of a run in which module i fails failing[i] times before it passes."""
         self.runs = [0] * len(failing)
 
         def unit(i):
@@ -212,7 +212,7 @@ class Counting(unittest.TestCase):
         code, said = closing_lines(total)
         return code, [line for line in said if not line.startswith("slowest: ")]
 
-    def test_only_skips_are_no_success(self):
+    def test_only_skips_are_not_a_success(self):
         self.assertEqual((1, ["skipped: a: x", "0 passed, 0 failed, 1 skipped"]),
                          closing_lines(run.Outcome(skipped=["a: x"])))
 

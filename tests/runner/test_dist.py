@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make dist`: what the release holds and needs, and that it is installed and removed again.
+"""`make dist`: the release's contents and requirements, its installation and removal.
 
 tests/e2e/test_dist.py runs it on other systems.
 """
@@ -44,7 +44,7 @@ class Dist(unittest.TestCase):
         return run(self.release / "install.sh", *arguments, check=check, env=dict(os.environ, **environment))
 
     def refusal(self, command, answer, *arguments):
-        """The line of install.sh on a machine where a command answers this."""
+        """The error message of install.sh on a machine where a command has this output."""
         commands = self.folder / "commands"
         commands.mkdir(exist_ok=True)
         (commands / command).write_text(f"#!/bin/sh\n{answer}\n")
@@ -78,13 +78,13 @@ class Dist(unittest.TestCase):
             self.assertEqual((2, 34), max(tuple(map(int, version.split("."))) for version in versions), name)
 
     def test_it_is_the_programs_with_their_own_libraries(self):
-        """Its command line throws an exception, which the stand-in for glibc 2.35 has to find a way for."""
+        """A wrong option throws an exception, whose unwinding needs the stand-in for a function of glibc 2.35."""
         for place, name in (("sbin", "memprofd"), ("bin", "memprofctl")):
             self.assertEqual(run(BUILD / name, "--version").stdout, run(self.release / place / name, "--version").stdout)
             self.assertEqual(2, run(self.release / place / name, "--no-such-option", check=False).returncode)
         for library in re.findall(r"(?:p11-kit|ffi)\S+ => (\S+)", run("ldd", self.release / "sbin/memprofd").stdout):
             self.assertEqual(self.release / "lib/memprofd", pathlib.Path(os.path.realpath(library)).parent)
-        # A report of a fault names functions.
+        # Crash reports need the names of functions.
         symbols = run("nm", self.release / "sbin/memprofd").stdout.split()
         self.assertTrue({"main", "MHD_start_daemon", "grpc_init"} <= set(symbols), len(symbols))
 
@@ -93,7 +93,7 @@ class Dist(unittest.TestCase):
         commands = [line for line in plan.splitlines() if re.search(r"\b(gcc|g\+\+|clang) .* -c ", line)]
         self.assertGreater(len(commands), 50)
         self.assertEqual([], [line for line in commands if f"-ffile-prefix-map={ROOT}=." not in line])
-        compiled = list((self.release / "lib/ocaml").rglob("*.[ac]*"))  # by ocamlopt
+        compiled = list((self.release / "lib/ocaml").rglob("*.[ac]*"))  # ocamlopt's output
         self.assertGreater(len(compiled), 5)
         self.assertEqual([], [path for path in compiled if os.fsencode(ROOT) in path.read_bytes()])
 
@@ -143,7 +143,7 @@ class Dist(unittest.TestCase):
         self.assertIn("absolute", self.refusal("unused", "", "refused"))
 
     def test_it_takes_the_oldest_that_it_names(self):
-        """Versions are compared as numbers: 2.4 is older than 2.34, and 5.10 later than 5.8."""
+        """Versions are compared as numbers: 2.4 is older than 2.34, and 5.10 is newer than 5.8."""
         self.assertIn("glibc 2.4 is too old", self.refusal("getconf", "echo glibc 2.4"))
         commands = self.folder / "oldest"
         commands.mkdir()
@@ -158,7 +158,7 @@ class Dist(unittest.TestCase):
 
 
 class Check(unittest.TestCase):
-    """deploy/dist/check.sh, which make dist ends with."""
+    """deploy/dist/check.sh, the last step of make dist."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="memprofd-test-")))
@@ -234,7 +234,7 @@ int main(void) {
 
 class StandIns(unittest.TestCase):
     def test_they_do_what_glibc_does(self):
-        """deploy/dist/older_glibc.c beside the glibc that is here, which has the functions itself."""
+        """Compares deploy/dist/older_glibc.c with the installed glibc, which has these functions."""
         with tempfile.TemporaryDirectory(prefix="memprofd-test-") as folder:
             source, program = pathlib.Path(folder) / "test.c", pathlib.Path(folder) / "test"
             source.write_text(STAND_INS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents are true: metrics, exit codes, messages, links; and README.md is short."""
+"""Documents match the programs (metrics, exit codes, messages), links work, and README.md is short."""
 
 import pathlib
 import re
@@ -82,7 +82,7 @@ class ExitCodes(unittest.TestCase):
 
 
 def messages():
-    """All string literals of memprofd and memprofctl, those that the compiler joins as one."""
+    """All string literals of memprofd and memprofctl; adjacent literals are joined, as the compiler does."""
     joined = ""
     for path in sorted([*(ROOT / "daemon").rglob("*.cc"), *(ROOT / "daemon").rglob("*.h")]):
         joined += re.sub(r'"\s*\+?\s*"', "", path.read_text())
@@ -91,7 +91,7 @@ def messages():
 
 class Messages(unittest.TestCase):
     def test_troubleshooting_quotes_messages_that_exist(self):
-        """A message may be shortened by … and several share a row by a semicolon."""
+        """A row may shorten a message with …, and separate several messages by semicolons."""
         known = messages()
         tables = re.findall(r"^\| message \|.*\n\|[-|]+\n((?:\|.*\n)+)", text("docs/troubleshooting.md"), re.M)
         quoted = [row.split("|")[1] for table in tables for row in table.splitlines()]
@@ -100,7 +100,7 @@ class Messages(unittest.TestCase):
         self.assertEqual([], sorted(part for part in parts if part.count(" ") > 1 and part not in known))
 
     def test_memory_from_malloc_has_one_name(self):
-        """Troubleshooting is searched by words, so a message has the word that the documents have."""
+        """Users search the troubleshooting page for words of messages, so both use the same term."""
         self.assertIn("the native heap is not followed", messages())
         self.assertNotIn("C memory", messages())
 
@@ -109,7 +109,7 @@ class Messages(unittest.TestCase):
 
 
 def anchors(document):
-    """As GitHub makes them of headings."""
+    """The anchors that GitHub generates from headings."""
     heads = re.findall(r"^#+ (.+)$", text(document), re.M)
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 

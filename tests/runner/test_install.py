@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make install` puts everything in its place, and `make uninstall` takes all of it away again."""
+"""`make install` installs all files, and `make uninstall` removes all of them."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make test-kernels`: what it makes for its guests, and what it takes from them. It boots none here."""
+"""`make test-kernels`: the files that it builds for guests, and its reading of their results. No guest boots here."""
 
 import io
 import json
@@ -19,7 +19,7 @@ import kernels  # noqa: E402
 
 
 def entries(archive):
-    """{name: (mode, data)} of an archive in the form "newc", read as the kernel does."""
+    """{name: (mode, data)} of an archive in the "newc" format, read as the kernel does."""
     found, at = {}, 0
     while True:
         assert archive[at:at + 6] == b"070701", at

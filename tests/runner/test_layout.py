@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout shows the data's way: what may include what, and whose the files are."""
+"""The layout follows the flow of data: rules for includes between folders, and the licence of each file."""
 
 import collections
 import graphlib
@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The stages in the data's order: a file includes what stands in its own line or above it.
+# The stages in the order of the data: a file includes only files of its own line or of a line above.
 STAGES = """
 util/threads
 util
@@ -60,11 +60,11 @@ COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "dae
           "daemon/ctl/live_why.cc", "daemon/ctl/question_commands.cc", "daemon/ctl/run_options.cc", "daemon/ctl/snapshot/query_command.cc",
           "daemon/ctl/snapshot/snapshot_commands.cc", "daemon/ctl/snapshot_take.cc", "daemon/ctl/stream_commands.cc",
           "daemon/ctl/trace_calls.cc", "daemon/ctl/value_history.cc", "daemon/ctl/values.cc", "daemon/ctl/watch.cc"}
-# Mutexes that guard no data: only one thread at a time does something.
+# Mutexes that guard no data but let only one thread at a time do something.
 TURNS = {"web_config.h hashing_", "published_request.cc mutex"}
-# Whose form the licence's line has: a program of the kernel is under its licence too.
+# The form of the licence's line; BPF programs are under the kernel's licence too.
 LICENSED = re.compile(r"SPDX-License-Identifier: (Apache-2\.0|\(GPL-2\.0-only OR BSD-2-Clause\))( \*/| \*\))?$", re.M)
-# What cannot have a comment (pages are shown as they are), and text for people.
+# Files that cannot have a comment, and text for people.
 DATA = {".json", ".md", ".txt", ".ctf", ".png", ".svg", ".html"}
 
 
@@ -74,7 +74,7 @@ def tracked():
 
 
 def rank_of(path):
-    """Of a file of daemon/; the files that are directly in it tie all together."""
+    """The stage of a file in daemon/; files directly in daemon/ come last, because they connect all stages."""
     folder = str(path.parent.relative_to("daemon"))
     ranks = {name: rank for rank, line in enumerate(STAGES.split("\n")) for name in line.split()}
     return len(ranks) + 1 if folder == "." else ranks[folder]
@@ -82,7 +82,7 @@ def rank_of(path):
 
 class Layout(unittest.TestCase):
     def test_thread_sanitizer_watches_what_has_threads(self):
-        """The short form of its build takes other folders as they ship."""
+        """The short form of that build compiles the other folders without ThreadSanitizer."""
         makefile = (ROOT / "daemon/daemon.mk").read_text()
         folders = re.search(r"^  UNWATCHED := ((?:.*\\\n)*.*)$", makefile, re.M)[1].replace("\\", "").split()
         self.assertTrue(folders)
@@ -105,24 +105,24 @@ class Layout(unittest.TestCase):
         self.assertEqual([], wrong)
 
     def test_the_folders_have_an_order(self):
-        """The stages of a folder stand together, so that no two folders of daemon/ include each other."""
+        """The stages of a folder are adjacent, so that no two folders of daemon/ include each other."""
         rooms = [name.split("/")[0] for line in STAGES.split("\n") for name in line.split()]
         together = [room for room, _ in itertools.groupby(rooms)]
         self.assertGreater(len(together), 20)
         self.assertEqual(sorted(set(together)), sorted(together))
 
     def test_the_agent_has_an_order(self):
-        """Each pair of files of the agent uses others that do not use it: nothing goes round."""
+        """Headers and sources of the agent (a .c and its .h count as one) include each other without cycles."""
         uses = collections.defaultdict(set)
         for path in [path for folder in ("agent-lib", "agent-lib/native_heap", "agent-lib/values", "agent-lib/walk")
                      for path in (ROOT / folder).glob("*.[ch]")]:
             included = re.findall(r'^#include "(?:\.\./|walk/|native_heap/|values/)?(\w+)\.h"', path.read_text(), re.M)
             uses[path.stem] |= set(included) - {path.stem}
         self.assertGreater(len(uses), 10)
-        list(graphlib.TopologicalSorter(uses).static_order())  # fails with the cycle, if there is one
+        list(graphlib.TopologicalSorter(uses).static_order())  # raises CycleError if there is a cycle
 
     def test_the_page_has_an_order(self):
-        """Nothing of the page goes round, neither files (nor by a type alone) nor folders."""
+        """Neither files nor folders of the page import each other in a cycle, not even for types only."""
         files, folders = collections.defaultdict(set), collections.defaultdict(set)
         source = ROOT / "dashboards/web/src"
         for path in source.rglob("*.ts"):
@@ -131,7 +131,7 @@ class Layout(unittest.TestCase):
                 if not imported.is_file() or source not in imported.parents:
                     continue  # generated, or a style
                 files[path].add(imported)
-                # All panels are mounted by one file: it stands above its folder.
+                # One file mounts all panels, so it counts as above its folder.
                 user = path if path.name == "main.ts" else path.parent
                 folders[user] |= {imported.parent} - {user}
         self.assertGreater(len(files), 50)
@@ -139,13 +139,13 @@ class Layout(unittest.TestCase):
         list(graphlib.TopologicalSorter(folders).static_order())
 
     def test_costly_headers_are_in_few_files(self):
-        """spdlog takes 9 s to compile with sanitizers wherever a line is logged, CLI11 up to 30 s."""
+        """With sanitizers, spdlog adds 9 s to the compilation of a file that logs, and CLI11 up to 30 s."""
         wrong = [str(path) for path in tracked() if path.parts[0] == "daemon" and path.suffix in (".cc", ".h")
                  and re.search(r'#include .(spdlog/|CLI/)', (ROOT / path).read_text()) and str(path) not in COSTLY]
         self.assertEqual([], wrong)
 
     def test_every_mutex_says_what_it_guards(self):
-        """clang checks what is said (make lint): nothing is known of the standard library's mutexes."""
+        """make lint checks these annotations; the standard library's mutexes have none, so they are not allowed."""
         wrong, seen = [], 0
         for path in tracked():
             if path.parts[0] != "daemon" or path.suffix not in (".cc", ".h") or path.name == "mutex.h":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual pages say of each option and command what --help says, in the form that man reads."""
+"""The manual pages have the text of --help for each option and command, in man's format."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ class ManPages(unittest.TestCase):
         return [line.strip() for line in text.splitlines() if line.startswith("  ")]
 
     def assert_says(self, page, lines):
-        """A name and its text, which are one line of the help or two, are two of the page."""
+        """Checks that the page contains each line; line breaks may differ between help and page."""
         said = " ".join(page.split())
         for line in lines:
             self.assertIn(" ".join(line.split()), said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make deb`: what it holds, what it needs, and that dpkg puts it in and takes it out again."""
+"""`make deb`: the package's contents and dependencies, its installation and removal with dpkg."""
 
 import gzip
 import os
@@ -29,7 +29,7 @@ class Package(unittest.TestCase):
         (cls.root / "var/lib/dpkg/status").touch()
 
     def dpkg(self, *arguments):
-        # Its dependencies are of the machine, not of that root.
+        # The machine has the package's dependencies, but this root does not.
         return output("dpkg", f"--root={self.root}", "--force-depends", "--force-script-chrootless", *arguments)
 
     def files(self):
@@ -43,7 +43,7 @@ class Package(unittest.TestCase):
         self.assertNotIn("dev", {name.rpartition("-")[2] for name in names}, "nothing that only a build needs")
         source = self.folder / "control"
         source.write_text("Source: memprofd\n\nPackage: memprofd\nArchitecture: any\n")
-        output("dpkg-checkbuilddeps", "-d", depends.strip(), "-c", "", source)  # fails when one is not installed
+        output("dpkg-checkbuilddeps", "-d", depends.strip(), "-c", "", source)  # fails if one is not installed
 
     def test_the_same_again(self):
         again = output(ROOT / "deploy/deb.sh", BUILD, self.folder / "again", env=FAST).strip()

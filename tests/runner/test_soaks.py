@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What soaks say when they fail: they take hours, and nobody can ask them again."""
+"""Reports of failed soaks: a soak takes hours, so its report must contain everything."""
 
 import contextlib
 import io
@@ -40,7 +40,7 @@ class Soaks(unittest.TestCase):
         self.assertEqual(1, end.exception.code)
         return out.getvalue()
 
-    def test_the_log_and_the_reason_are_told(self):
+    def test_the_log_and_the_reason_are_reported(self):
         daemon = Daemon()
         told = self.told(daemon)
         for part in ("what it has logged", "its targets", "soak: failed in attach_or_detach: the reason"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--version` says is written by deploy/version.sh; another revision does not rebuild the library."""
+"""deploy/version.sh writes the text of `--version`; a new revision does not rebuild the library."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ class Version(unittest.TestCase):
         return self.git("rev-parse", "--short=12", "HEAD", folder=folder)
 
     def written(self):
-        """(version, revision) of the header that the script writes."""
+        """(version, revision) in the header that the script writes."""
         subprocess.run(["deploy/version.sh", "build/gen/version_strings.h"], cwd=self.tree, check=True)
         return tuple(line.split('"')[1] for line in self.header.read_text().splitlines() if '"' in line)
 
@@ -55,7 +55,7 @@ class Version(unittest.TestCase):
         self.assertEqual(("1.2.4", commit + "-dirty"), self.written())
 
     def test_a_copy_of_a_checkout_has_not_changed(self):
-        """Its files have other inodes and times than the index says, which git looks at first."""
+        """The copy's files have other inodes and times than the index, which git compares first."""
         commit = self.commit()
         copy = self.tree.with_name("copy")
         shutil.copytree(self.tree, copy)

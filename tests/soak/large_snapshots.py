@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A snapshot of a heap of very many blocks: whether all are there, and what answers take.
+"""Checks that a snapshot of a huge heap is complete, and measures the cost of its answers.
 
-  tests/soak/large_snapshots.py [--millions N] [--ocaml 4|5] [--build FOLDER]      default: 50 millions, OCaml 4
+  tests/soak/large_snapshots.py [--millions N] [--ocaml 4|5] [--build FOLDER]      default: 50 million, OCaml 4
 
-A program fills its heap until it has N million blocks, and counts them itself (Gc.stat). Then one snapshot is taken.
-It fails when the numbers are not the same. CPU time and most memory of each step are printed. A heap of 100 million blocks is 3 GB.
+A program fills its heap with N million blocks and counts them itself (Gc.stat). Then one snapshot is taken. The test
+fails if the numbers differ. It prints CPU time and peak memory of each step. 100 million blocks take 3 GB.
 """
 
 import argparse
@@ -19,12 +19,12 @@ import tempfile
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "kit"))
 
-BYTES_A_BLOCK = 29  # of these heaps
+BYTES_A_BLOCK = 29  # average in these heaps
 PATIENCE = 3600
 
 
 def used(harness, *arguments):
-    """What a command of memprofctl said, with its time and memory."""
+    """Runs memprofctl; returns its output and CPU time, and prints its time and memory."""
     command = [harness.BUILD / "memprofctl", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         said = process.stdout.read()
@@ -39,7 +39,7 @@ def used(harness, *arguments):
 
 
 def filled(target, millions):
-    """What the program counts, once it has so many blocks."""
+    """Fills the program's heap with this many million blocks; returns the program's counts."""
     megabytes = 0
     counted = {"live_blocks": 0}
     while counted["live_blocks"] < millions * 1_000_000:
@@ -50,7 +50,8 @@ def filled(target, millions):
 
 
 def check(harness, path, counted):
-    """Reachable blocks are those that the last collection left, but for what the program has made since, and memprofd's own."""
+    """Compares the snapshot's reachable blocks with the program's count, except for up to 1,000 newer blocks of the
+    program and of memprofd."""
     shown, _ = used(harness, "snapshot", "show", path, "-n", "0", "-o", "json")
     reachable = json.loads(shown)["heap"]["reachable"]
     print(f"  the program: {counted}\n  the snapshot: {reachable}", flush=True)
@@ -85,7 +86,7 @@ def main():
     parser.add_argument("--build", default=str(TESTS.parent / "build"))
     arguments = parser.parse_args()
     os.environ["MEMPROFD_BUILD"] = arguments.build
-    import harness  # reads it
+    import harness  # reads MEMPROFD_BUILD
     place = harness.TARGETS if arguments.ocaml == "4" else harness.TARGETS5
     with tempfile.TemporaryDirectory() as folder:
         run(harness, pathlib.Path(folder), arguments.millions, place)

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of busy servers, again and again: make soak-snapshots.
+"""Takes many snapshots of busy servers: make soak-snapshots.
 
   tests/soak/snapshot_soak.py [--snapshots N] [--kills N] [--seed N] [--build FOLDER]
 
-Servers with threads, of OCaml 4 and 5, and a program of several domains work under load. N snapshots are taken of them in
-turn, then memprofd is killed N times at random moments of one. It fails when a request fails or a program computes
-something else, when a file is not whole, when a copy outlives memprofd, keeps a descriptor, or stays in the list of
-processes, when memprofd's descriptors grow, or when a server's port or lock is not free as soon as it has ended.
+Servers with threads, in OCaml 4 and 5, and a program with several domains work under load. The soak takes N snapshots
+of them in turn, then kills memprofd N times at random moments of a snapshot. It fails if a request fails, a program
+computes a wrong result, or a file is incomplete; if a copy outlives memprofd, keeps a descriptor or stays as a zombie;
+if memprofd's descriptors grow; or if a server's port or lock is not free soon after its end.
 """
 
 import collections
@@ -31,10 +31,10 @@ sys.path[:0] = [str(TESTS / "kit"), str(TESTS / "e2e")]
 import soak_command  # noqa: E402 (of this folder)
 
 CLIENTS, PAGES, REQUESTS_A_CONNECTION = 3, 200, 100
-LONGEST = 1.2  # seconds that a snapshot takes, most of them before the program is touched
+LONGEST = 1.2  # seconds that a snapshot takes, most of them before it affects the program
 LONGEST_COPY = 0.01
-PATIENCE = 180  # seconds; of a machine that has other things to do
-MOST_REFUSED = 0.2  # of domains that have no processor to come together on
+PATIENCE = 180  # seconds; the machine may be busy
+MOST_REFUSED = 0.2  # share of refused snapshots of domains, which may lack processors to meet in time
 
 
 class Failed(AssertionError):
@@ -42,7 +42,7 @@ class Failed(AssertionError):
 
 
 class Client(threading.Thread):
-    """Asks for pages, each of which has to be what it was the first time, and rests in between for `rest` seconds."""
+    """Requests pages, which must stay the same as at first, with pauses of `rest` seconds."""
 
     def __init__(self, port, pages, rest):
         super().__init__(daemon=True)
@@ -73,7 +73,7 @@ class Client(threading.Thread):
 
 
 def server_of(harness, folder, programs, rest):
-    """demo_server under load; its standard input is a file that it alone has locked."""
+    """demo_server under load; its standard input is a file on which only it holds a lock."""
 
     class Server(harness.Process):
         def __init__(self):
@@ -97,10 +97,10 @@ def server_of(harness, folder, programs, rest):
             return sum(client.requests for client in self.clients)
 
         def finish(self):
-            """Killed, it soon has neither port nor lock any more, whatever copies there are of it.
+            """Kills the program; its port and lock must soon be free, even if copies of it exist.
 
-            A copy that has not run yet shares the descriptors until memprofd, who sees the end of
-            the program, kills it.
+            A copy that has not run yet shares the descriptors until memprofd notices the end of
+            the program and kills the copy.
             """
             for client in self.clients:
                 client.ending = True
@@ -132,7 +132,7 @@ def server_of(harness, folder, programs, rest):
 
 
 def domains_of(harness):
-    """Four domains at work, whose results are those of an undisturbed run."""
+    """Four working domains, whose results must be those of an undisturbed run."""
 
     class Domains(harness.Target):
         def __init__(self):
@@ -154,7 +154,7 @@ def domains_of(harness):
 
 class SnapshotSoak:
     def __init__(self, folder, seed, rest=0):
-        """rest: of clients, where tests beside need the processors too."""
+        """rest: pause of clients in seconds, for runs beside other tests."""
         import harness
         import test_heap
         self.harness, self.children, self.is_gone = harness, test_heap.children, test_heap.is_gone
@@ -185,7 +185,7 @@ class SnapshotSoak:
                                            "snapshot", "take", "--pid", program.pid, "--out", path, "--max-pause", "10s"])
 
     def look_at_copies(self, program):
-        """What is a copy by now has no descriptors: what it had in the moment of its making is the program's own table."""
+        """Checks that finished copies have no descriptors; an unfinished one briefly shares the program's table."""
         for copy in self.children(program.pid):
             with contextlib.suppress(OSError):
                 folder = pathlib.Path("/proc") / copy
@@ -196,7 +196,7 @@ class SnapshotSoak:
                         raise Failed(f"copy {copy} has {len(held)} descriptors")
 
     def settle(self, program):
-        """The copy is gone, from the list of processes too, and the program goes on."""
+        """Waits until the copy is gone, also from the list of processes; the program must continue correctly."""
         self.eventually(lambda: not self.children(program.pid), f"pid {program.pid} has no copy")
         program.check()
 
@@ -220,7 +220,7 @@ class SnapshotSoak:
 
     def snapshots(self, number):
         self.start()
-        self.snapshot(self.programs[0])  # what is open for good then is
+        self.snapshot(self.programs[0])  # opens the descriptors that memprofd keeps
         before = self.descriptors()
         for i in range(number):
             self.snapshot(self.programs[i % len(self.programs)])
@@ -234,13 +234,13 @@ class SnapshotSoak:
         return len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
 
     def check_processes(self):
-        """memprofd has children of its own, but none that has ended and was not waited for."""
+        """memprofd has child processes, but no zombies."""
         def no_zombies():
             return not any(self.is_gone(child) for child in self.children(self.daemon.pid))
         self.eventually(no_zombies, "memprofd has no zombies")
 
     def wait_for_a_moment(self, program, taker, with_copy):
-        """Of all the time that a snapshot takes, or of the short one in which there is a copy."""
+        """Waits for a random moment of the whole snapshot, or of the short time in which a copy exists."""
         if not with_copy:
             return time.sleep(self.random.uniform(0, LONGEST))
         while taker.running() and not self.children(program.pid):
@@ -268,7 +268,7 @@ class SnapshotSoak:
             self.done["kills"] += 1
 
     def finish(self):
-        """Each program ends while it is copied, or soon after."""
+        """Ends each program while it is being copied, or soon after."""
         self.start()
         for program in self.programs:
             _, taker = self.take(program)

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""memprofd for an hour or a day, as it should never have to live: make soak.
+"""Runs memprofd under extreme conditions for an hour or a day: make soak.
 
   tests/soak/soak.py [--minutes N] [--seed N] [--build FOLDER]
 
-Programs are attached to, let go of, given other rates and budgets; they fork, load plugins, start and end; clients
-come, ask, watch and are killed; memprofd has no descriptors left, no disk, no memory of the kernel's, no threads, another time
-of the day, stands still, is killed and goes on from its state. At the end, or at the first of these, it fails: a program has not computed what it should, one is lost, an
-estimate is wrong without a loss that is counted, memory has grown (told from 20 minutes on).
+memprofd attaches to programs, detaches, and changes rates and budgets. Programs fork, load plugins, start and end.
+Clients connect, ask, watch and are killed. memprofd runs out of descriptors, disk, kernel memory and threads, its
+clock is changed, it is stopped, and it is killed and resumes from its state. The soak fails if a program computes a
+wrong result, a target is lost, an estimate is wrong without a counted loss, or memory has grown (checked in runs of
+at least 20 minutes).
 """
 
 import collections
@@ -29,13 +30,13 @@ import soak_command  # noqa: E402 (of this folder)
 RATES = (1e-5, 1e-4, 1e-3)
 LOOKS = (("targets",), ("sites",), ("sites", "-g", "callstack", "--last", "1m"), ("report", "--leaks"), ("history",),
          ("report", "-o", "collapsed"), ("doctor",))
-# What memory may have grown by between the second quarter of the time and the last; before that many minutes
-# programs that have ended, and history, are still filling what they may have.
+# Limits of memory growth between the second and the last quarter of the time. In the first MINUTES_TO_SETTLE,
+# ended programs and history are still filling their limits.
 GROWTH, SLACK_BYTES, MINUTES_TO_SETTLE = 1.10, 16 << 20, 20
 SIGMAS = 6
 DAY = 24 * 3600
-STEPS = (-30 * DAY, -3600, -10, 10, 3600, 30 * DAY)  # of the clock, in seconds
-PATIENCE = 180  # seconds; of a machine that has other things to do
+STEPS = (-30 * DAY, -3600, -10, 10, 3600, 30 * DAY)  # steps of the clock, in seconds
+PATIENCE = 180  # seconds; the machine may be busy
 
 
 class Failed(AssertionError):
@@ -51,8 +52,8 @@ class Soak:
         self.faults = faults.Faults(self.folder / "faults", harness.BUILD / "tests/libfaults.so")
         self.disk, self.state_folder = self.folder / "disk", self.folder / "state"
         self.daemon = None
-        self.programs = []  # that live as long as this
-        self.wanted = set()  # pids that are to be sampled
+        self.programs = []  # programs that run as long as the soak
+        self.wanted = set()  # pids that memprofd should sample
 
     def begin(self):
         self.disk.mkdir()
@@ -125,7 +126,7 @@ class Soak:
         os.kill(child, signal.SIGTERM)
 
     def load_plugin(self):
-        """Each host loads one; it is let go of by its end."""
+        """Lets a new host load a plugin; the host's end unloads it."""
         host = self.plugin_host()
         try:
             self.ctl("attach", "--pid", host.pid)
@@ -137,7 +138,7 @@ class Soak:
             host.kill()
 
     def short_program(self):
-        """One of which everything is known, from its begin to its end."""
+        """Profiles a program with known allocations from its start to its end."""
         program, rate = self.harness.Target("known_alloc"), 1e-3
         try:
             self.ctl("attach", "--pid", program.pid, "--sampling-rate", f"{rate:g}", "--max-overhead", "none")
@@ -208,7 +209,7 @@ class Soak:
         filler.unlink()
 
     def clock_step(self):
-        """What is told of the last minute stays so."""
+        """Steps the clock; answers about the last minute must not change."""
         self.faults.step_clock(self.random.choice(STEPS))
 
     def no_memory(self):
@@ -218,7 +219,7 @@ class Soak:
         self.while_it_lacks(self.faults.no_threads(self.random.randrange(1, 6)))
 
     def while_it_lacks(self, something):
-        """Who is not asked to change goes on; who was, and could not, says why."""
+        """Sends requests while memprofd lacks something. Other targets must continue; failures must be explained."""
         untouched = {pid for pid in self.wanted if self.daemon.state(pid) == "sampling"}
         with something:
             for _ in range(3):
@@ -259,7 +260,7 @@ class Soak:
 
     def is_sampled(self, pid):
         if pid == self.host.pid:
-            self.host.command("go 1000")  # it does nothing by itself
+            self.host.command("go 1000")  # the host is idle otherwise
         state = self.daemon.state(pid)
         if state not in ("waiting", "sampling"):
             raise RuntimeError(f"pid {pid} is {state}, not sampled")
@@ -300,7 +301,7 @@ class Soak:
 
 def main():
     options = soak_command.options_of([("--minutes", float, 60)])
-    import harness  # looks at MEMPROFD_BUILD
+    import harness  # reads MEMPROFD_BUILD
 
     def work(soak):
         soak.begin()

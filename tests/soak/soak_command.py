@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of soaks have in common: a seed, a build, a folder, and how it is told what became of them."""
+"""Shared code of the soaks' commands: seed, build, folder, and the report of the result."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ import time
 
 
 def options_of(arguments):
-    """arguments: of one name, a type and a default each. Names the build to whoever imports harness afterwards."""
+    """Parses arguments, given as (name, type, default). Sets the build for a later import of harness."""
     parser = argparse.ArgumentParser()
     for name, kind, default in arguments:
         parser.add_argument(name, type=kind, default=default)
@@ -22,7 +22,7 @@ def options_of(arguments):
 
 
 def run(name, plan, soak_in, work):
-    """work(soak_in(folder)) answers what was done; a soak tells its state, and ends by close()."""
+    """Runs work(soak_in(folder)), which returns a summary; a soak reports its state, and close() ends it."""
     print(f"{name}: {plan}", flush=True)
     with tempfile.TemporaryDirectory(prefix="memprofd-soak-") as folder:
         soak = soak_in(folder)

@@ -1,14 +1,14 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Asserts what is true and what is not, as it is told:
-   "leak N", "free N"      values that stay in a table, and that die
-   "order N", "disorder N" buffers that die with their session, and that outlive it
-   "later N"               values that live, and may for an hour
-   "constant"              a value that is no block of the heap
-   "region KIB LIMIT"      keeps so many KiB in a region that may leave that many
-   "rounds N"              true assertions of all kinds, in quick rounds, with collections in between
-   "collect", "forget"     collects garbage, and forgets what is in the table
-   "verify"                has them verified now
-   "quit"                  ends without its exit functions *)
+(* Makes true and false assertions on command:
+   "leak N", "free N"      values that stay in a table; values that die
+   "order N", "disorder N" buffers that die with their session; buffers that outlive it
+   "later N"               live values that may live for an hour
+   "constant"              a value that is not a block of the heap
+   "region KIB LIMIT"      keeps KIB KiB in a region that may keep LIMIT KiB
+   "rounds N"              true assertions of all kinds, in fast rounds, with collections in between
+   "collect", "forget"     collects garbage; clears the table
+   "verify"                verifies the assertions now
+   "quit"                  ends without running exit functions *)
 
 let leaked : (int, int ref) Hashtbl.t = Hashtbl.create 16
 let buffers : Bytes.t list ref = ref []

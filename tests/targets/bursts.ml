@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Allocates a little when told to, of which each word is known.
+(* Allocates small, exactly known amounts on command.
 
    Commands: "burst N" allocates N blocks of 9 words, header included, and drops them; "keep N" keeps
-   them; "minor"; "exit". All are answered by {"words":W}, those of bursts so far. *)
+   them; "minor"; "exit". All answer {"words":W}, the words allocated so far. *)
 
 let words = ref 0
 let kept = ref []

@@ -1,13 +1,13 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Eight threads, four pairs of a client and a server that talk over pipes.
-   Every answer is checked, so that a disturbed target shows as errors. A thousand requests
-   in a row have always the same answers, so there is one checksum of them.
+(* Eight threads: four pairs of a client and a server that communicate over pipes.
+   Every answer is checked, so that a disturbed target reports errors. Each thousand
+   requests have the same answers, so there is only one checksum of them.
 
-   Between requests they rest, so that programs beside them find a processor: about a tenth of one is
-   taken. With the argument "busy" they do not.
+   The threads rest between requests and use about a tenth of a processor, so that other programs
+   can run. With the argument "busy" they do not rest.
 
-   Commands: "stat", "fork" (a child that ends at once) and "exit", all answered by
-   {"requests":N,"errors":N,"checksums":[N]}; "exec PROGRAM" becomes that program. *)
+   Commands: "stat", "fork" (a child that ends immediately) and "exit" answer
+   {"requests":N,"errors":N,"checksums":[N]}; "exec PROGRAM" executes that program. *)
 
 let pairs = 4
 let period = 1_000
@@ -18,7 +18,7 @@ let stopping = ref false
 let requests = ref 0
 let errors = ref 0
 
-(* The different ones. *)
+(* The distinct checksums. *)
 let checksums = ref []
 let checksums_lock = Mutex.create ()
 

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* c_heavy [ROUNDS]: blocks that C code allocates: strings, Bytes, Bigarrays,
-   unmarshalled data. Their Memprof callbacks come later than the sample. *)
+(* c_heavy [ROUNDS]: lets C code allocate blocks: strings, Bytes, Bigarrays,
+   unmarshalled data. Their Memprof callbacks run later than the sample. *)
 
 let rounds = Handshake.int_argument 1 200_000
 

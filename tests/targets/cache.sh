@@ -1,18 +1,18 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: Apache-2.0
-# To be sourced: what is fetched or built once, and kept in ~/.cache/memprofd; and apt with a state of
-# its own, in the folder $work. Nothing is installed there, and no package of the system is touched.
+# To be sourced: fetches or builds things once and keeps them in ~/.cache/memprofd, and runs apt with a
+# separate state in the folder $work, which neither installs nor touches packages of the system.
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/memprofd
 
-# made_once PLACE MAKE: calls MAKE where PLACE is not there whole, which leaves in $new what is to be
-# there, and may use $work.
+# made_once PLACE MAKE: calls MAKE if PLACE is missing or incomplete. MAKE puts the contents of PLACE
+# into $new, and may use $work.
 made_once() {
 	place=$1
 	[ ! -e "$place/.complete" ] || return 0
 	mkdir -p "$cache"
 	exec 9> "$place.lock"
-	flock 9 # another run may be at it
+	flock 9 # another run may be making the same
 	[ ! -e "$place/.complete" ] || return 0
 	work=$(mktemp -d "$place.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
@@ -44,8 +44,8 @@ private() {
 		-o APT::Get::List-Cleanup=false -o Acquire::Retries=3 "$@"
 }
 
-# update_lists SUITE [deb-src]: fetches the list of packages, or of source packages, of a suite. What
-# experimental needs beside its OCaml is of sid.
+# update_lists SUITE [deb-src]: fetches the list of packages, or of source packages, of a suite. The
+# dependencies of experimental's OCaml come from sid.
 update_lists() {
 	mkdir -p "$work/state" "$work/lists/partial" "$work/cache/archives/partial"
 	: > "$work/status"

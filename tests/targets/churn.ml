@@ -1,14 +1,14 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* churn [WORDS]: short-lived small blocks, about 150 million words a second, a
-   rate that few real programs reach. One block in 64 survives for a while, so
-   that the major heap has work too. The same number of words gives the same
-   collections, run after run. *)
+(* churn [WORDS]: allocates short-lived small blocks, about 150 million words per second,
+   a rate that few real programs reach. One in 64 blocks survives for a while, so
+   that the major heap has work too. The same number of words causes the same
+   collections in every run. *)
 
 let words_wanted = Handshake.int_argument 1 400_000_000
 let words_a_block = 3
 let ring = Array.make 131_072 (0, 0)
 
-(* About ten nanoseconds of other work for each block. *)
+(* About ten nanoseconds of other work per block. *)
 let mix x = ((x * 1_103_515_245) + 12_345) mod 268_435_399 * 69_069 mod 268_435_399
 
 let[@inline never] allocate n =

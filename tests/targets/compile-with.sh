@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compiles one of the test programs with another OCaml than the machine's.
+# Compiles a test program with another OCaml than the machine's.
 #
 #   tests/targets/compile-with.sh RELEASE OUT 'SOURCE.ml...' [OCAMLOPT OPTIONS...]
 #
 # RELEASE: one of debian-prefix.sh or of ocaml-from-npm.sh. Sources:
-# tests/targets/handshake.ml and SOURCE.ml... in their order. With -bin-annot OUT-types has the .cmi and .cmt files.
-# The program runs on the host; one that needs a
-# newer C library than the host's brings its own. Headers among the sources are for C files.
+# tests/targets/handshake.ml and SOURCE.ml... in this order. With -bin-annot, OUT-types has the .cmi and .cmt files.
+# The program runs on the host; if it needs a newer
+# C library than the host's, it comes with its own. Headers among the sources are for C files.
 #
-# Not every machine reaches Debian's experimental. Where its OCaml cannot be had there is no OUT, and
-# the file why-not beside it has the reason, by which tests are skipped; so it is for ten minutes.
+# Not every machine can reach Debian's experimental. If its OCaml is unavailable, OUT is missing and the
+# file why-not beside it has the reason, with which tests are skipped; this lasts for ten minutes.
 set -eu
 
 release=$1

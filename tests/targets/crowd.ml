@@ -1,19 +1,19 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: more domains than a runtime has by default (OCAMLRUNPARAM=d=N). Commands:
+(* OCaml 5: more domains than a runtime allows by default (OCAMLRUNPARAM=d=N). Commands:
 
      spawn N    starts N domains, which wait for work
-     go ROUNDS  every domain, this one too, allocates ROUNDS triples (4 words each) and, when
-                they are more than one, an array of 1000 words, which it keeps
-     few ROUNDS like go, but of all domains only the 1st, the 129th and the 130th that were started
-     drop       forgets the arrays, and has the collector see that
+     go ROUNDS  every domain, including this one, allocates ROUNDS triples (4 words each) and,
+                if ROUNDS exceeds one, an array of 1000 words, which it keeps
+     few ROUNDS like go, but only in the 1st, the 129th and the 130th domain that were started
+     drop       drops the arrays and runs a major collection
      exit
 
-   Each answers, when all domains are done, with {"domains":N,"words":N,"kept_words":N}. *)
+   Each answers {"domains":N,"words":N,"kept_words":N} when all domains have finished. *)
 
 let lock = Mutex.create ()
 let wake = Condition.create ()
 let finished = Condition.create ()
-let round = ref 0 (* of work; -1: the end *)
+let round = ref 0 (* number of the current round of work; -1: the end *)
 let amount = ref 0
 let busy = ref 0
 let domains = ref []

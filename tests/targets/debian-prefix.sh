@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Packages of another Debian release in a folder of its own, for programs to test with.
+# Unpacks packages of another Debian release into a separate folder, for test programs.
 #
 #   tests/targets/debian-prefix.sh SUITE            OCaml: bullseye (4.11), trixie (5.3), forky (5.4),
 #                                                   experimental (5.5, without findlib)
-#   tests/targets/debian-prefix.sh SUITE-base       what every system has: glibc and the usual commands
-#   tests/targets/debian-prefix.sh SUITE-PACKAGE    a program and what it needs
+#   tests/targets/debian-prefix.sh SUITE-base       a base system: glibc and the usual commands
+#   tests/targets/debian-prefix.sh SUITE-PACKAGE    a program and its dependencies
 #
-# Prints the folder. Downloads (150 MB, from the machine's own mirror) and unpacks
-# once, into ~/.cache/memprofd; touches no package of the system. Needs root for the
-# chroot that ldconfig runs in.
+# Prints the folder. Downloads (150 MB, from the machine's own mirror) and unpacks only
+# once, into ~/.cache/memprofd. Does not touch packages of the system. Needs root, because
+# ldconfig runs in a chroot.
 set -eu
 
 # shellcheck source-path=SCRIPTDIR source=cache.sh
@@ -26,16 +26,16 @@ bullseye | bookworm | trixie | forky | experimental) ;;
 	;;
 esac
 
-alone= # without what they need
+alone= # packages to unpack without their dependencies
 case $name in
 *-ocsigenserver)
 	packages="ocsigenserver dash libc-bin"
-	# The server looks for their META when it starts, and its package forgets them.
+	# The server needs the META files of these packages at its start, but does not depend on them.
 	alone="libstdlib-ocaml-dev libre-ocaml-dev libssl-ocaml-dev"
 	;;
 *-base) packages="coreutils diffutils findutils grep sed dash libc-bin" ;;
 *-*) packages="${name#*-} dash libc-bin" ;;
-# No findlib is built for that OCaml.
+# No findlib exists for that OCaml.
 experimental) packages="ocaml gcc libc6-dev dash libc-bin coreutils" ;;
 *) packages="ocaml ocaml-findlib gcc libc6-dev dash libc-bin coreutils" ;;
 esac
@@ -57,14 +57,14 @@ unpack() {
 		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$new" --keep-directory-symlink
 	done
 	mkdir -p "$new/dev" "$new/tmp" "$new/proc"
-	# Files in the place of devices: no right to make nodes is needed.
+	# Uses files instead of devices, which need no privilege.
 	: > "$new/dev/null"
 	head -c 65536 /dev/urandom > "$new/dev/urandom"
 	chmod 666 "$new/dev/null"
 	ln -sf dash "$new/bin/sh"
 	rm -rf "$new/usr/share/doc" "$new/usr/share/man" "$new/usr/share/locale"
 	chroot "$new" /sbin/ldconfig
-	# Whether all that a program needs is there.
+	# Checks that the compiler finds all its libraries.
 	[ "$name" != "$suite" ] || chroot "$new" /usr/bin/ocamlopt -version > /dev/null
 }
 

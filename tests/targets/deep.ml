@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* deep [WORDS]: small blocks allocated about 90 frames deep, through nine
-   functions in turn so that no two neighbouring frames are the same. *)
+(* deep [WORDS]: allocates small blocks about 90 frames deep, through nine
+   functions in turn, so that adjacent frames always differ. *)
 
 let words_wanted = Handshake.int_argument 1 200_000_000
 let depth = 90

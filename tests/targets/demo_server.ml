@@ -1,14 +1,14 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* The bundled demo: a small HTTP server with three habits worth finding.
+(* The bundled demo: a small HTTP server with three patterns of memory use.
 
-     Sessions  remembers every visitor and forgets nobody: the leak
-     Cache     keeps the most recently used pages: bounded, lives for seconds
-     Request   parses what comes in and lets go of it: lives for microseconds
+     Sessions  stores every visitor and removes none: the leak
+     Cache     keeps the most recently used pages: bounded, blocks live for seconds
+     Request   parses requests and drops them: blocks live for microseconds
 
    demo_server [--port PORT] [--self-load CONNECTIONS] [--rate REQUESTS_PER_SECOND]
 
-   Listens on 127.0.0.1 (port 0: any), prints "ready PORT PID", ends on SIGTERM
-   or SIGINT. With --self-load it sends itself requests over loopback. *)
+   Listens on 127.0.0.1 (port 0: any free port), prints "ready PORT PID", exits on SIGTERM
+   or SIGINT. With --self-load it sends requests to itself over loopback. *)
 
 let port = ref 0
 let connections = ref 0
@@ -16,12 +16,12 @@ let requests_per_second = ref 1_500
 let stopping = Atomic.make false
 let served = Atomic.make 0
 
-(* Blocking input and output of lines on a socket, without channels, so that the
+(* Blocking input and output of lines on a socket. It uses no channels, so that the
    profile shows the server's own allocations. *)
 module Wire = struct
   type t = {
     socket : Unix.file_descr;
-    chunk : Bytes.t; (* input: what was read and not taken is [start, stop) *)
+    chunk : Bytes.t; (* input that has been read but not taken is in [start, stop) *)
     out : Bytes.t;
     mutable start : int;
     mutable stop : int;
@@ -61,7 +61,7 @@ module Wire = struct
 
   let write wire text = write_from wire text 0
 
-  (* For heads of answers: short, and sent without allocating. *)
+  (* For the short heads of answers: sends without allocating. *)
   let write_buffer wire buffer =
     let length = min (Buffer.length buffer) (Bytes.length wire.out) in
     Buffer.blit buffer 0 wire.out 0 length;
@@ -122,7 +122,7 @@ module Request = struct
     | _ -> failwith "malformed request line"
 end
 
-(* A parser for the bodies of orders: numbers, strings and lists. *)
+(* Parses the bodies of orders: numbers, strings and lists. *)
 module Order_parser = struct
   type value = Number of float | Text of string | Items of value list
 
@@ -155,19 +155,19 @@ module Order_parser = struct
   let order_total body = total (fst (parse body 0))
 end
 
-(* The leak: nothing is ever taken out of the table. *)
+(* The leak: sessions are never removed from the table. *)
 module Sessions = struct
   type session = {
     id : int;
     agent : string;
     started : float;
-    draft : Bytes.t; (* what the visitor typed but did not send *)
+    draft : Bytes.t; (* text that the visitor has typed but not sent *)
     mutable visited : string list;
   }
 
   let table : (int, session) Hashtbl.t = Hashtbl.create 1_024
   let lock = Mutex.create ()
-  let next_id = ref 0 and most = ref 0 (* 0: the leak *)
+  let next_id = ref 0 and most = ref 0 (* 0: unlimited, the leak *)
 
   let make_session id agent =
     { id; agent; started = Unix.gettimeofday (); draft = Bytes.create 3_000; visited = [] }
@@ -209,7 +209,7 @@ module Cache = struct
       evict ()
     end
 
-  (* Drops uses that a later use made obsolete, so that the queue stays short. *)
+  (* Drops uses that later ones have made obsolete, so that the queue stays short. *)
   let rec trim () =
     match Queue.peek_opt uses with
     | Some (key, generation) when Queue.length uses > 4 * capacity -> (
@@ -218,7 +218,7 @@ module Cache = struct
       | Some _ | None -> ignore (Queue.pop uses); trim ())
     | Some _ | None -> ()
 
-  (* An exact copy: pages are kept, so they should not drag a buffer along. *)
+  (* Makes an exact copy, so that a cached page does not keep a larger buffer alive. *)
   let copy buffer =
     let text = Bytes.create (Buffer.length buffer) in
     Buffer.blit buffer 0 text 0 (Bytes.length text);
@@ -247,7 +247,7 @@ module Render = struct
     Buffer.add_string buffer (string_of_int index);
     Buffer.add_string buffer "</td><td>a line of the page</td></tr>\n"
 
-  (* Every caller holds the cache's lock. *)
+  (* The caller holds the cache's lock. *)
   let buffer = Buffer.create 4_096
 
   let page title =
@@ -266,7 +266,7 @@ module Server = struct
     | Some cookie -> String.length cookie > 8
     | None -> false
 
-  (* The status and the body. *)
+  (* Returns the status and the body. *)
   let respond (request : Request.t) =
     if not (has_session request.headers) then
       ignore
@@ -310,7 +310,7 @@ module Server = struct
   let bound_port socket =
     match Unix.getsockname socket with ADDR_INET (_, port) -> port | ADDR_UNIX _ -> 0
 
-  (* Looks up twice a second whether to stop. *)
+  (* Checks twice a second whether to stop. *)
   let rec accept_loop socket =
     if not (Atomic.get stopping) then begin
       (match Unix.select [ socket ] [] [] 0.5 with
@@ -324,8 +324,8 @@ module Server = struct
     end
 end
 
-(* Sends requests over loopback at a steady rate. Its requests are made once, so
-   that it hardly shows in the profile. *)
+(* Sends requests over loopback at a steady rate. It builds its requests only once, so
+   that it rarely appears in the profile. *)
 module Load = struct
   let page_request key visitor =
     Printf.sprintf
@@ -341,7 +341,7 @@ module Load = struct
        Content-Length: %d\r\n\r\n%s"
       (String.length body) body
 
-  (* Half orders, half pages; every fourth page is asked for by a new visitor. *)
+  (* Half of the requests are orders, half are pages; every fourth page is for a new visitor. *)
   let requests =
     lazy
       (Array.init 8_192 (fun i ->

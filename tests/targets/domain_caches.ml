@@ -1,11 +1,11 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* domain_caches [DOMAINS]: OCaml 5. Domains with a cache each, which wait on a condition between jobs.
+(* domain_caches [DOMAINS], for OCaml 5: each domain has a cache, and waits on a condition between jobs.
 
-   "keep N" has each put N blocks of site_kept into its cache, by the remembered set of the major heap, and make
-   garbage at site_garbage; "half N" likewise, and every second block is of site_dropped and not kept. "drop" empties
-   all caches from the main domain, without waking the others; "end" has them end. "full" runs major collections, "churn"
-   allocates in the main domain; others have each domain allocate one block. Answers {"kept":N,"dropped":N}, blocks that were
-   allocated so far. *)
+   "keep N": each domain puts N blocks of site_kept into its cache, through the remembered set of the major heap, and makes
+   garbage at site_garbage. "half N": also allocates as many blocks at site_dropped and drops them. "drop": the main
+   domain empties all caches without waking the others. "end" ends the other domains, "full" runs major collections,
+   "churn" allocates in the main domain; for other commands each domain allocates one block. Answers
+   {"kept":N,"dropped":N}, the blocks allocated so far. *)
 
 let domains = Handshake.int_argument 1 4
 let lock = Mutex.create ()
@@ -64,7 +64,7 @@ let rec serve domain seen =
       Condition.broadcast changed);
   if now <> [ "end" ] then serve domain seen
 
-(* Of all domains; returns when they wait again. *)
+(* Runs a job in all domains; returns when they wait again. *)
 let run now =
   Mutex.protect lock (fun () ->
       job := now;

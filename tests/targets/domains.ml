@@ -1,13 +1,13 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* domains [SECONDS] [DOMAINS] [IDLE]: OCaml 5. Domains that allocate at sites of their own,
-   with threads, effect fibers, marshalling and short-lived domains; unless IDLE is 0, one blocked
-   on a condition, one in a read. Ends after SECONDS, or with "exit" on its input when 0.
-   "keep N" has four domains allocate as many blocks each at site_kept, which are kept until
-   "drop"; "full" runs collections that find dead what is; after "rest" the domains live on and
-   allocate nothing until "work"; after "calm" they work a tenth of the time, for tests that only
-   need them at work.
-   Answers "stat" and the end with how many words each site has allocated, headers
-   included, and with the checksums of a period of work, which are all the same:
+(* domains [SECONDS] [DOMAINS] [IDLE], for OCaml 5: domains that allocate at several sites,
+   with threads, effect fibers, marshalling and short-lived domains. Unless IDLE is 0, one domain
+   waits on a condition and one in a read. Ends after SECONDS, or on "exit" if SECONDS is 0.
+   "keep N" lets four domains allocate N blocks each at site_kept, which stay until "drop";
+   "full" runs major collections; after "rest" the domains stay alive but allocate nothing until
+   "work"; after "calm" they work a tenth of the time, for tests that only need working
+   domains.
+   "stat" and the end print how many words each site has allocated, including headers,
+   and the checksums of each period of work, which must all be equal:
 
      {"sites":{"site_pair":{"allocated_words":N},...},"checksums":[N]} *)
 
@@ -15,13 +15,13 @@ let seconds = Handshake.int_argument 1 0
 let workers = Handshake.int_argument 2 4
 let idle = Handshake.int_argument 3 1
 
-(* Each counter is of one domain at a time; summed up at the end. *)
+(* One domain at a time uses these counters; the answers sum them up. *)
 type counts = {
   mutable pairs : int; (* words *)
   mutable arrays : int;
   mutable strings : int;
-  mutable checksum : int; (* of the period *)
-  mutable words_before : int; (* the period *)
+  mutable checksum : int; (* of the current period *)
+  mutable words_before : int; (* words before the current period *)
 }
 
 let all_counts = ref []
@@ -37,11 +37,11 @@ let at_rest = Atomic.make false
 let calm = Atomic.make false
 let rounds_between_rests = 20
 
-(* After so many rounds. *)
+(* Called after every rounds_between_rests rounds. *)
 let rest_when_calm () = if Atomic.get calm then Unix.sleepf 0.01
 let use counts n = counts.checksum <- ((counts.checksum * 31) + n) land 0xffffff
 
-(* The different ones. *)
+(* The distinct checksums. *)
 let checksums = ref []
 
 let end_period counts =
@@ -72,7 +72,7 @@ let[@inline never] rec deep counts n =
 
 type _ Effect.t += Ask : int -> int Effect.t
 
-(* Allocates in a fiber, in a fiber of that, and after both were continued. *)
+(* Allocates in nested fibers, before an effect and after they are continued. *)
 let[@inline never] rec in_fibers counts depth i =
   let open Effect.Deep in
   match_with
@@ -114,7 +114,7 @@ let round counts i =
 
 (* ------------------------------------------------------------ domains *)
 
-let period = 1_200 (* rounds repeat after 300, 16 and 50 *)
+let period = 1_200 (* least common multiple of 300, 16 and 50, after which parts of a round repeat *)
 
 let work () =
   let counts = new_counts () in
@@ -146,7 +146,7 @@ let spawn_short_lived () =
     end
   done
 
-(* Blocks that outlive the domains which have allocated them. *)
+(* Blocks that outlive the domains that allocated them. *)
 let kept = ref []
 
 let[@inline never] site_kept i = Array.make 300 i

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Ends as it is told: "exit CODE", "raise". "hold MIB" keeps so much more, answered by "held". *)
+(* Ends on command: "exit CODE", "raise". "hold MIB" keeps MIB MiB more, and answers "held". *)
 
 let held = ref []
 

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Allocates until it is told "exec PROGRAM ARGS...", then becomes that program. *)
+(* Allocates until the command "exec PROGRAM ARGS...", then executes that program. *)
 
 let[@inline never] allocate () =
   for i = 1 to 100_000 do ignore (Sys.opaque_identity (i, i, i)) done

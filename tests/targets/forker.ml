@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Forks a child every few milliseconds; the child allocates and ends, the
-   parent allocates on. Told to end it does so after at least 20 children, and prints how many there
-   were and how many of them failed. *)
+(* Forks a child every few milliseconds. The child allocates and ends; the parent
+   continues to allocate. On "exit" it ends after at least 20 children, and prints their number
+   and how many of them failed. *)
 
 let fewest_children = 20
 

@@ -1,17 +1,17 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Forks on command; each process allocates on its own:
+(* Forks on command; parent and children allocate independently:
      fork         a child that works until its parent's death or a signal; answers its pid
-     crowd N      N children that do next to nothing until then; answers how many
-     burst N      N children that end at once; answers when all have ended
-     work N TIMES N children, each of which calls child_work as often and ends; answers when all have
+     crowd N      N children that are almost idle until then; answers their number
+     burst N      N children that end immediately; answers when all have ended
+     work N TIMES N children, each of which calls child_work TIMES times; answers when all have ended
      daemon       leaves the terminal as a daemon does (fork, setsid, fork); answers the
                   daemon's pid, and ends
-     execs FILE   a child that becomes that program; answers its pid
+     execs FILE   a child that executes that program; answers its pid
      exit *)
 
-let rest_s = 0.02 (* between pieces of work that take a fiftieth of that *)
+let rest_s = 0.02 (* pause between pieces of work, each of which takes a fiftieth of it *)
 
-(* 400,000 words *)
+(* Allocates 400,000 words. *)
 let[@inline never] child_work () =
   for i = 1 to 100_000 do ignore (Sys.opaque_identity (i, i, i)) done
 

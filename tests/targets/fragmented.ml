@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A heap of mixed sizes of which a share, in percent (argument 1), is given up.
+(* Builds a heap of mixed sizes and drops a share of it, in percent (argument 1).
 
-   Commands: "compact", answered by {"before":B,"after":A}, the resident bytes before and after
+   Commands: "compact" answers {"before":B,"after":A}, the resident bytes before and after
    Gc.compact; "exit". *)
 
 let resident () =

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* "cache ROUNDS" replaces blocks of a full cache, at random: what lives goes up and down and never
-   grows. "leak ROUNDS" keeps a block of 500 bytes beside each twentieth of them, too. *)
+(* "cache ROUNDS" replaces random blocks of a full cache: live memory fluctuates but does not
+   grow. "leak ROUNDS" also keeps a block of 500 bytes for every twentieth replacement. *)
 
 let slots = 5_000
 let cache = Array.make slots Bytes.empty

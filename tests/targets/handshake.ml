@@ -1,34 +1,34 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* How every target talks to its test: one line out when it is ready, one
-   command a line in. Reading blocks in the kernel and allocates only once a
-   line has come, so that a waiting target is truly idle. *)
+(* The protocol between a target and its test: the target prints a line when it is ready, and
+   reads one command per line. Reading blocks in the kernel and allocates only after a
+   line has arrived, so that a waiting target is truly idle. *)
 
-(* Done before a target says that it is ready. *)
+(* Called before a target prints that it is ready. *)
 let before_ready = ref (fun () -> ())
 
 let ready ?(extra = "") () =
   !before_ready ();
   Printf.printf "ready %s%d\n%!" extra (Unix.getpid ())
 
-(* The next command as words; [["exit"]] at the end of input. *)
+(* Waits for the next command and returns its words; [["exit"]] at the end of input. *)
 let rec command () =
   match input_line stdin with
   | line -> String.split_on_char ' ' (String.trim line)
   | exception End_of_file -> [ "exit" ]
-  | exception Sys_error _ -> command () (* interrupted by a signal *)
+  | exception Sys_error _ -> command () (* a signal has interrupted it *)
 
-(* The next command when one comes in time. *)
+(* The next command, if one arrives in time. *)
 let poll_command ?(patience_s = 0.0) () =
   match Unix.select [ Unix.stdin ] [] [] patience_s with
   | [], _, _ -> None
   | _ -> Some (command ())
   | exception Unix.Unix_error (Unix.EINTR, _, _) -> None
 
-(* Counts the positional argument [n], or its default. *)
+(* The positional argument [n] as a number, or its default. *)
 let int_argument n default =
   if Array.length Sys.argv > n then int_of_string Sys.argv.(n) else default
 
-(* Work that is always the same and is checked, so that a disturbed target shows as errors. *)
+(* Deterministic work whose results are checked, so that a disturbed target reports errors. *)
 module Checked_work = struct
   let words_a_piece = 400
 
@@ -49,9 +49,9 @@ module Checked_work = struct
     incr requests
 end
 
-(* The frame of the deterministic workloads: each "go" runs [work], which answers
-   with a checksum, and prints what the garbage collector did in all. "minor" is one
-   minor collection, for what waits for one to come in before the work. *)
+(* The main loop of deterministic workloads. Each "go" runs [work], which returns a
+   checksum, and prints it with the collector's totals. "minor" is one minor
+   collection, for an agent that needs one before the work. *)
 let serve_work work =
   let rec loop () =
     match command () with

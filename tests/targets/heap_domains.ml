@@ -1,11 +1,11 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: domains that each keep blocks of a tag of their own, and one that has ended, whose blocks are
-   kept.
+(* OCaml 5: domains, each of which keeps blocks with its own tag, and one that has ended but whose blocks
+   are kept.
 
-   Commands: "stat" collects everything and answers with Gc.stat and the addresses of the domains' states;
-   "end" has a further domain end, and answers the same without any collection; "short" has one allocate
-   much, keep nothing and end; "stuck" has one be in C code for seconds, again and again, which no other can
-   stop; "park" suspends fibers that hold blocks of two tags on their stacks. *)
+   Commands: "stat" collects everything and answers Gc.stat and the addresses of the domains' states;
+   "end" ends another domain, and answers the same without a collection; "short" runs a domain that
+   allocates much, keeps nothing and ends; "stuck" runs a domain that repeatedly stays in C code for
+   seconds, which others cannot stop; "park" suspends fibers whose stacks hold blocks with two tags. *)
 
 external state : unit -> string = "heap_shapes_state"
 
@@ -21,7 +21,7 @@ let changed = Condition.create ()
 let states = ref []
 let over = ref false
 
-(* Until the end each worker waits in a blocking section. *)
+(* Each worker waits in a blocking section until the end. *)
 let work i () =
   let kept = make (first_tag + i) in
   Mutex.lock lock;
@@ -40,7 +40,7 @@ let end_one tag = Domain.join (Domain.spawn (fun () -> make tag))
 
 external hold : int -> unit = "heap_shapes_hold"
 
-(* The others go on allocating meanwhile, without a collection. *)
+(* The other domains continue to allocate meanwhile, without a collection. *)
 let be_stuck () =
   let is_over = Atomic.make false in
   let stuck = Domain.spawn (fun () -> for _ = 1 to 3 do hold 2_000 done; Atomic.set is_over true) in
@@ -63,7 +63,7 @@ let[@inline never] wait_holding tag fields wait =
 
 let[@inline never] inner () = wait_holding 60 100 (fun () -> Effect.perform Park)
 
-(* In a fiber of its own, whose handler knows nothing. *)
+(* Runs in a nested fiber, whose handler handles no effect. *)
 let[@inline never] outer () =
   wait_holding 61 3 (fun () ->
       Effect.Deep.try_with inner () { effc = (fun (type a) (_ : a Effect.t) -> None) };

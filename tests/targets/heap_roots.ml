@@ -1,10 +1,10 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Holds structures of all kinds, by its globals, a root that C has registered, and a thread's stack, and tells how
-   many words each root of a module leads to, by Obj.reachable_words.
+(* Keeps structures of all kinds through its globals, a root registered by C code and a thread's stack, and reports
+   the words reachable from each root of a module, by Obj.reachable_words.
 
-   "roots FILE" writes a line for each field of each module that points to a block: where the module's block is (bytes
-   from caml_globals), the field, Obj.reachable_words, and what of these are in the heap (heap_roots_stubs.c). It answers
-   {"in_c":WORDS,"on_stack":WORDS,..}, of roots of other kinds. *)
+   "roots FILE" writes a line for each field of each module that points to a block: the offset of the module's block
+   from caml_globals in bytes, the field, Obj.reachable_words, and the number of these words in the heap
+   (heap_roots_stubs.c). It answers {"in_c":WORDS,"on_stack":WORDS,..} for other kinds of roots. *)
 
 external modules : unit -> int = "heap_roots_modules"
 external place : int -> int = "heap_roots_place"
@@ -13,7 +13,7 @@ external field : int -> int -> Obj.t = "heap_roots_field"
 external heap_words : Obj.t -> int = "heap_roots_heap_words"
 external keep_in_c : Obj.t -> unit = "heap_roots_keep"
 
-(* Not known when it is compiled, so that it is made when the program runs. *)
+(* The compiler does not know this number, so it cannot allocate values that depend on it statically. *)
 let n = Sys.opaque_identity (Array.length Sys.argv)
 let text i = string_of_int (i * n)
 
@@ -38,7 +38,7 @@ let array = Array.init 400 (fun i -> if i mod 3 = 0 then Dot else Circle (1.5, r
 let weak = Weak.create (50 * n)
 let failure = Failure (text 9)
 
-(* Two closures in one block, both of which are held. *)
+(* Two closures in one block, both of which are kept. *)
 let make_closures kept =
   let rec even i = if i = 0 then List.length kept = 0 else odd (i - 1)
   and odd i = if i = 0 then List.length kept > 0 else even (i - 1) in
@@ -82,7 +82,7 @@ let words value = Obj.reachable_words value
 let in_c = Obj.repr (List.init 30 text)
 let never = Mutex.create ()
 
-(* The frame holds the list until the mutex is free, which it never is. *)
+(* The frame keeps the list until it gets the mutex, which never happens. *)
 let[@inline never] hold_on_stack kept told =
   told (words (Obj.repr kept));
   Mutex.lock never;
@@ -110,7 +110,7 @@ let write path =
 
 (* ------------------------------------------------------------ finalisers *)
 
-(* Each of another function, which holds a list of its own. *)
+(* Registers `count` different functions, each of which keeps its own list. *)
 let guard register count =
   List.init count (fun i ->
       let kept = List.init (i + 5) text in
@@ -122,12 +122,12 @@ let guard register count =
 let sum guarded = List.fold_left (fun sum (_, words) -> sum + words) 0 guarded
 let first = guard (fun finaliser value -> Gc.finalise finaliser value) 30
 let last = guard (fun finaliser value -> Gc.finalise_last finaliser value) 20
-let to_run = 10 (* functions, all but one *)
+let to_run = 10 (* number of finalisers, all but one of which stay due *)
 
 let finalisers = Array.make to_run ignore
 
-(* The first one that runs goes on with [work], so that the others wait for their turn meanwhile. Work is told how many
-   words the others keep, with their values. *)
+(* The first finaliser that runs calls [work], so that the others stay due meanwhile. The argument of [work] is the
+   number of words that the others keep, including their values. *)
 let work_in_a_finaliser work =
   let has_begun = ref false in
   let begin_work i =
@@ -164,6 +164,6 @@ let () =
   keep_in_c in_c;
   let on_stack = start_thread () in
   work_in_a_finaliser (serve on_stack);
-  (* The thread waits for ever. *)
+  (* The thread waits forever. *)
   ignore (Sys.opaque_identity (same_list, boxed, bigarray, long, waits, array, failure, even, odd, ring, floats, map, fresh));
   Unix._exit 0

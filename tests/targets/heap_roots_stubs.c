@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The blocks of a program's modules, as its own runtime has them. */
+/* The blocks of a program's modules, from its own runtime. */
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 extern value* caml_globals[];
 extern value caml_obj_reachable_words(value of);
 
-/* Of each module its first block: these programs are made by compilers that give it no other. */
+/* The first block of a module; the compilers of these programs give each module only one. */
 static value block_of(value module) { return *caml_globals[Long_val(module)]; }
 
 value heap_roots_modules(value unit) {
@@ -42,14 +42,14 @@ value heap_roots_keep(value what) {
 }
 
 #if OCAML_VERSION < 50000
-/* It looks at the heap alone. */
+/* This runtime counts only the heap. */
 value heap_roots_heap_words(value of) { return caml_obj_reachable_words(of); }
 #else
-/* It goes on through what the program's file has, which is never marked: this does not. */
+/* This runtime also counts static data of the program's file, so a separate walk skips it. */
 #define STATIC 0x300
 
 static struct {
-  value* blocks; /* by their address, open addressing; 0: none */
+  value* blocks; /* hash table by address, with open addressing; 0: empty */
   unsigned long room, count;
 } seen;
 
@@ -59,7 +59,7 @@ static int is_new(value block) {
   for (; seen.blocks[at]; at = (at + 1) & (seen.room - 1))
     if (seen.blocks[at] == block) return 0;
   seen.blocks[at] = block;
-  if (++seen.count > seen.room / 2) abort(); /* more than these programs have */
+  if (++seen.count > seen.room / 2) abort(); /* these programs have fewer blocks */
   return 1;
 }
 

@@ -1,17 +1,17 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Keeps numbers of blocks of odd tags and sizes, and tells what its heap holds by its own count.
+(* Keeps known numbers of blocks with unusual tags and sizes, and reports its own counts of its heap.
 
-   Commands: "settle FILE" collects everything, then tells Gc.stat; "step FILE" allocates, drops and
-   collects a little, so that a major cycle is under way, as often as it takes to be in its sweep when
-   OCaml 4 runs. Both write what the program's own walk finds (heap_shapes_stubs.c) and answer
-   {"sweeping":..,"state":"0x..","kept_words":..,..}; until the next command the heap stays as it is.
-
-   "weak" makes ephemerons and a weak array in the place of the ones before, and then does a minor collection; "collect" collects everything and answers {"kept":N,..}: what the collector has kept of these, by tag. *)
+   Commands: "settle FILE" collects everything, then reports Gc.stat; "step FILE" allocates, drops and collects a little,
+   so that a major cycle is in progress, and in OCaml 4 repeats this until the cycle sweeps. Both write the results of the
+   program's own walk (heap_shapes_stubs.c) and answer {"sweeping":..,"state":"0x..","kept_words":..,..}; the heap then
+   does not change until the next command. "weak" replaces the ephemerons and the weak array by new ones, then runs a
+   minor collection; "collect" collects everything and answers {"61":N,..}, the number of these that the collector has
+   kept, by tag. *)
 
 external state : unit -> string = "heap_shapes_state"
 external walk : string -> bool = "heap_shapes_walk"
 
-(* (tag, fields, how many): of one class of slots or several, large, larger than what is read at once. *)
+(* (tag, fields, number of blocks): of one size class or several, large, and larger than one read. *)
 let kinds = [ (33, 3, 1_000); (34, 40, 500); (35, 100, 300); (36, 300, 50); (37, 100_000, 3) ]
 let young_tag, young_fields, young_blocks = (38, 5, 100)
 
@@ -20,7 +20,7 @@ let kept = ref []
 let strings = ref []
 let young = ref [||]
 
-(* 8,000, 1,200 and 384 bytes outside of the heap. *)
+(* Bigarrays with 8,000, 1,200 and 384 bytes outside the heap. *)
 let outside =
   Bigarray.
     ( Array1.create float64 c_layout 1_000,
@@ -32,7 +32,7 @@ let fill () =  kept := List.map (fun (tag, fields, n) -> Array.init n (fun _ -> 
 
 let some = ref [||]
 
-(* A third of what was promoted stays: blocks with holes between them. *)
+(* Keeps a third of the promoted blocks, with holes between them. *)
 let make_garbage () =
   let blocks = Array.init 20_000 (fun i -> block (39 + i mod 2) (1 + i mod 30)) in
   some := blocks;
@@ -41,13 +41,13 @@ let make_garbage () =
 
 let fillers = ref [||]
 
-(* Smaller blocks go into the holes, and leave words that are too few for a block. *)
+(* Puts smaller blocks into the holes, which leaves fragments that are too small for a block. *)
 let fill_holes () =
   Gc.full_major ();
   fillers := Array.init 10_000 (fun i -> block 41 (1 + i mod 20));
   Gc.full_major ()
 
-(* All that is reachable through [kept], headers included, and through nothing else. *)
+(* Words reachable through [kept] and through nothing else, including headers. *)
 let kept_words = ref 0
 
 let answer sweeping (s : Gc.stat) =
@@ -82,8 +82,8 @@ let ephemerons = ref [||]
 let weak_array = ref (Weak.create 0)
 let keys = ref [||]
 
-(* Every other key is kept by something else. Tags: 61 keys, 62 data, 63 elements of the weak array; the data of the
-   last ephemeron leads to the key of the one before it, whose data, of tag 64, has no other holder. *)
+(* [keys] also keeps every second key. Tags: 61 keys, 62 data, 63 elements of the weak array. The data of the last
+   ephemeron leads to the key of the previous one, whose data, with tag 64, nothing else keeps. *)
 let ephemeron key data =
   let e = Obj.Ephemeron.create 1 in
   Obj.Ephemeron.set_key e 0 key;

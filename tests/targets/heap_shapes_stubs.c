@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program knows of its own heap that Gc does not tell. */
+/* Facts about a program's own heap that Gc does not report. */
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <caml/mlvalues.h>
 #include <caml/version.h>
 
-/* The address of the state of the domain that asks. */
+/* Address of the state of the current domain. */
 value heap_shapes_state(value unit) {
   char text[32];
 
@@ -19,7 +19,7 @@ value heap_shapes_state(value unit) {
   return caml_copy_string(text);
 }
 
-/* Time in C code that does not let go of its domain. */
+/* Sleeps in C code without releasing the domain. */
 value heap_shapes_hold(value milliseconds) {
   long left = Long_val(milliseconds);
   struct timespec time = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
@@ -45,8 +45,8 @@ static int is_live(char* hp) {
   return Color_hd(header) != Caml_white || caml_gc_phase != Phase_sweep || hp < caml_gc_sweep_hp;
 }
 
-/* Walks the major heap by the runtime's own macros and writes a line for each tag and size,
- * TAG FIELDS BLOCKS, of live blocks of less than SIZES fields. Allocates nothing. */
+/* Walks the major heap with the runtime's own macros and writes a line for each tag and size,
+ * TAG FIELDS BLOCKS, of live blocks with less than SIZES fields. Allocates nothing. */
 value heap_shapes_walk(value path) {
   FILE* out = fopen(String_val(path), "w");
 
@@ -64,7 +64,7 @@ value heap_shapes_walk(value path) {
   return Val_bool(caml_gc_phase == Phase_sweep);
 }
 #else
-/* OCaml 5 lets nobody walk its heap. */
+/* OCaml 5 does not allow programs to walk the heap. */
 value heap_shapes_walk(value path) {
   (void)path;
   return Val_false;

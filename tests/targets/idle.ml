@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Blocks in a read from the start; each line it reads makes it allocate: enough for a
-   minor collection or, told to "touch", hardly anything. Told to "open" a FIFO it blocks in that call,
-   in which no thread can be borrowed, until somebody opens the other end. *)
+(* Blocks in a read from the start. After each line it allocates enough for a minor
+   collection, or almost nothing for "touch". "open FIFO" blocks in the system call, in which
+   memprofd cannot borrow the thread, until the other end is opened. *)
 
 let[@inline never] wake_up n = Sys.opaque_identity (Array.init n (fun i -> (i, i)))
 

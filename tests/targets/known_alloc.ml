@@ -1,12 +1,12 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Allocates an exactly known number of words at each site, headers included.
 
-   Commands, each answered by one line of JSON with what was allocated so far:
-     go ROUNDS   allocate; every block that shall survive has been promoted once
-                 when the answer comes
+   Commands, each of which answers one line of JSON with the allocations so far:
+     go ROUNDS   allocates; it answers after every block that should survive
+                 has been promoted
      minor, full run a collection
-     drop        let go of the blocks that site_live keeps
-     stat        nothing but the answer
+     drop        drops the blocks that site_live keeps
+     stat        only answers
      quiet       a minor collection; answers {}, and allocates a few dozen words
      exit
 
@@ -27,7 +27,7 @@ let promoted_blocks = 100_000
 let lists = 100
 let list_length = 1_000
 
-(* Slots that hold blocks are allocated before anybody can watch. *)
+(* The arrays that keep blocks are allocated before the program is ready. *)
 let nothing = (0, 0, 0, 0)
 let live = Array.make live_blocks nothing
 let survivors = Array.make promoted_blocks (0, 0, 0)
@@ -85,7 +85,7 @@ let drop () =
   Array.fill live 0 live_blocks nothing;
   dropped := true
 
-(* [promoted] is -1 where chance decides what a minor collection meets. *)
+(* [promoted] is -1 if it depends on the moments of minor collections. *)
 let print_site last name words_a_round ~live ~promoted =
   Printf.printf "%S:{\"allocated_words\":%d,\"live_words\":%d,\"promoted_words\":%d}%s" name
     (!rounds * words_a_round) live promoted (if last then "" else ",")

@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Holds large blocks of one site and lets go of them:
+(* Keeps large blocks of one site, and drops them:
 
-     hold N BYTES   allocates N blocks of so many bytes and keeps them
-     drop N         lets go of N of them, and collects *)
+     hold N BYTES   allocates N blocks of BYTES bytes and keeps them
+     drop N         drops N of them, and collects *)
 
 let held : Bytes.t list ref = ref []
 
@@ -14,7 +14,7 @@ let rec drop n = function
 
 let answer () = Printf.printf "{\"held\":%d}\n%!" (List.length !held)
 
-(* Its waiting allocates: sampling begins at a program's next allocation. *)
+(* Waiting allocates, because sampling begins at a program's next allocation. *)
 let rec serve () =
   match Handshake.poll_command ~patience_s:0.01 () with
   | None -> serve ()

@@ -1,15 +1,15 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* leaks KIND: a server under load that leaks in one way, or in none.
+(* leaks KIND: a server under load that leaks in one way, or not at all.
 
    cache      a table of pages without eviction
-   timeouts   requests whose backend does not answer stay in a table
+   timeouts   a table keeps requests whose backend does not answer
    buffer     an audit log that is never flushed
-   promises   each turn waits for a promise that never comes
+   promises   each turn waits for a promise that is never fulfilled
    threads    threads that never end
    spread     sixteen parsers, each of which keeps a little
    healthy    a cache with eviction, a ring, a table that is emptied, short-lived buffers
 
-   Functions end in (), so that none is left by a tail call and each is in callstacks. *)
+   Functions end in (), so that they make no tail calls and appear in callstacks. *)
 
 module Catalog = struct
   let pages : (int, string) Hashtbl.t = Hashtbl.create 16
@@ -26,7 +26,7 @@ module Sessions = struct
   let[@inline never] create n =
     Hashtbl.replace pending n (String.make 6000 's', float_of_int n);
     ()
-  (* One of two requests is never answered. *)
+  (* Every second request is never answered. *)
   let[@inline never] answered ~leak n = if (not leak) || n land 1 = 0 then Hashtbl.remove pending n
 end
 
@@ -37,7 +37,7 @@ module Audit = struct
     ()
 end
 
-(* As Lwt does it: who waits for several promises leaves a callback with each. *)
+(* Like Lwt: waiting for several promises leaves a callback with each of them. *)
 module Promise = struct
   type 'a t = { mutable value : 'a option; mutable waiters : ('a -> unit) list }
 
@@ -65,7 +65,7 @@ module Watch = struct
     let events = Array.make 16_000 domain in
     Mutex.lock lock;
     incr waiting;
-    (* What comes behind a loop without end keeps nothing alive. *)
+    (* Code after an obviously infinite loop would not keep events alive. *)
     while !waiting > 0 do Condition.wait never lock done;
     ignore (Sys.opaque_identity events)
   let[@inline never] start n = ignore (Thread.create watch n)
@@ -73,7 +73,7 @@ end
 
 module Parsers = struct
   let kept : string list ref = ref []
-  (* Each line is a site. *)
+  (* Each line is a separate site. *)
   let[@inline never] parse n =
     match n land 15 with
     | 0 -> kept := String.make 90 'p' :: !kept
@@ -97,7 +97,7 @@ end
 
 module Work = struct
   let ring = Array.make 512 ""
-  (* What every request allocates and drops: it makes the collector work. *)
+  (* Every request allocates this and drops it, so that the collector has work. *)
   let[@inline never] handle n =
     for i = 1 to 40 do
       ring.(((n * 40) + i) land 511) <- String.make (2000 + (i * 50)) 'w'

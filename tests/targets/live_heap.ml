@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* live_heap [REPLACEMENTS]: a large live heap (about 100 MB) of which a
-   pseudo-random part is replaced again and again: long lifetimes, much
+(* live_heap [REPLACEMENTS]: keeps a large live heap (about 100 MB) and
+   continuously replaces pseudo-random parts of it: long lifetimes, much
    promotion, real major collections. *)
 
 type entry = { key : int; name : string; mutable next : entry option; tags : int list }

@@ -1,15 +1,15 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Allocates as fast as it can, hardly, or not at all, as it is told:
+(* Allocates at full speed, a little, or not at all, on command:
 
-     busy   hundreds of millions of words a second of CPU time
-     light  some ten or hundred thousand
+     busy   hundreds of millions of words per second of CPU time
+     light  tens or hundreds of thousands of words
      rest   waits
      exit
 
-   Both take about a third of a processor: what profiling takes is told as a share of that.
+   Busy and light use about a third of a processor, so that the cost of profiling is a visible share.
 
-   Each command is answered by {"words":N}: allocated so far, headers included, but for the
-   few words of the commands. Gc.minor_words would also count what Memprof allocates. *)
+   Each command answers {"words":N}: words allocated so far, including headers, except for the few
+   words of the commands. Gc.minor_words would also count Memprof's own allocations. *)
 
 let words_a_block = 3
 let mix x = ((x * 1_103_515_245) + 12_345) mod 268_435_399 * 69_069 mod 268_435_399

@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* Threads that block SIGURG and threads that do not:
-     masks THREADS    the main thread blocks it and allocates all the time; so many others do not
-                      block it and allocate a little now and then
-   Commands: "open" unblocks it in the main thread, anything else is answered by the number of rounds
-   of work that were right, or -1 when one was not. *)
+     masks THREADS    the main thread blocks it and allocates continuously; THREADS other threads do
+                      not block it and allocate a little occasionally
+   Commands: "open" unblocks it in the main thread. Each command answers the number of correct rounds
+   of work, or -1 if one was wrong. *)
 
 let rounds = ref 0
 

@@ -1,10 +1,10 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Changes its minor heap without end, so that it moves up and down in the address space, and works a little
-   in each. Every piece of work is checked, and that the limit of allocations is never below the minor heap.
+(* Resizes its minor heap continuously, so that it moves up and down in the address space, and works a little in
+   each. It checks every piece of work, and that the limit of allocations is never below the minor heap.
 
-   Commands: "block" and "unblock" (SIGURG), "stat" and "exit", all answered by
-   {"requests":N,"errors":N,"moved_up":N,"woken":N}: pieces of work, moves up, and how often somebody
-   else has written the limit. *)
+   Commands: "block" and "unblock" (SIGURG), "stat" and "exit". All answer
+   {"requests":N,"errors":N,"moved_up":N,"woken":N}: pieces of work, wrong ones, moves up, and writes
+   of others to the limit. *)
 
 external prepare : unit -> unit = "minor_heaps_prepare"
 external fence : unit -> unit = "minor_heaps_fence"
@@ -24,8 +24,8 @@ let resize words =
   piece ();
   watch looks
 
-(* OCaml 5 has all minor heaps in one area, which moves when they have to be larger than ever. Each step is
-   one of 4 MiB for the area: larger than what its alignment leaves free beside it. *)
+(* OCaml 5 has all minor heaps in one area, which moves if they must grow beyond their maximum so far. A step grows
+   the area by 4 MiB, which is more than its alignment leaves free beside it. *)
 let is_ocaml5 = Sys.ocaml_version >= "5"
 let step_words = 4_096
 let largest = ref 262_144

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the minor heap is, and what others write into the limit of its allocations. */
+/* Watches the place of the minor heap, and writes of others to the limit of its allocations. */
 #define _GNU_SOURCE
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
@@ -16,15 +16,15 @@
 
 static long woken, moved_up;
 
-/* Minor heaps of OCaml 4 beyond 128 KiB are mapped, whatever was freed before; others are below, in
- * the heap. */
+/* Fixes the threshold for mappings: OCaml 4 maps minor heaps above 128 KiB, and allocates smaller
+ * ones in the C heap, at lower addresses. */
 value minor_heaps_prepare(value unit) {
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
   return unit;
 }
 
-/* What OCaml 5 maps next is below the fence when there is one, and above its place when it has
- * gone. */
+/* Adds or removes a large mapping. The next mapping of OCaml 5 lies below an existing fence, and
+ * above the place of a removed one. */
 value minor_heaps_fence(value unit) {
   static void* fence;
 
@@ -49,7 +49,7 @@ static unsigned long young_limit(void) {
   return limit;
 }
 
-/* For so many looks. Nobody else of this program has a reason to write the limit meanwhile. */
+/* Reads the limit `looks` times. This program itself has no reason to write it meanwhile. */
 value minor_heaps_watch(value looks) {
   static unsigned long last_start;
   unsigned long start = (unsigned long)Caml_state->young_start, before = young_limit();

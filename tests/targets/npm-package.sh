@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Unpacks one version of a package of npm, which must be what it was when this was written.
+# Unpacks one version of an npm package, whose contents must have the given checksum.
 #
 #   tests/targets/npm-package.sh PACKAGE VERSION SHA256 FOLDER
 set -eu

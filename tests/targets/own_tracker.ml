@@ -1,18 +1,18 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: follows blocks with a tracker of its own, as Memtrace does, whoever else samples. Commands:
+(* OCaml 5: follows blocks with its own tracker, as Memtrace does, even if another sampler is active. Commands:
 
-     keep N    allocates N blocks of 4 words, which stay
-     drop      lets go of all of them
+     keep N    allocates N blocks of 4 words and keeps them
+     drop      drops all of them
      start     Gc.Memprof.start, at a rate of 1e-2
      stop      Gc.Memprof.stop
      discard   Gc.Memprof.discard
-     spawn     runs a "keep 50000" in a new domain, to its end
-     tracked   the same in a domain that starts the tracker first, and stops it
+     spawn     runs "keep 50000" in a new domain, which then ends
+     tracked   the same in a domain that first starts the tracker, and finally stops it
      exit
 
    All but the last end with full major collections. Each answers
-   {"words":N,"allocated":N,"live":N,"failures":N}: words allocated by "keep", "spawn" and "tracked", samples of its
-   tracker, those of them that live, and calls that raised an exception. *)
+   {"words":N,"allocated":N,"live":N,"failures":N}: words allocated by "keep", "spawn" and "tracked", samples of the
+   tracker, live ones among them, and calls that raised an exception. *)
 
 let words = ref 0
 let allocated = Atomic.make 0
@@ -34,7 +34,7 @@ let tracker =
 
 let[@inline never] site_triple i = Sys.opaque_identity (i, i, i)
 
-(* Of what is kept the list takes as much again, 3 words with its header a block. *)
+(* A block needs 4 words, and its cell in the list 3 more, including headers. *)
 let blocks n = List.init n site_triple
 let words_of n = 7 * n
 

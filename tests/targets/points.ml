@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Says where a snapshot is to be taken of it, between two allocations; the agent is linked in.
-   "work" allocates, "point NAME" answers whether there is one. *)
+(* Requests a snapshot of itself at a point between two allocations, through the linked agent.
+   "work" allocates, "point NAME" answers whether a snapshot was taken. *)
 
 let list = ref []
 let before_point = 1_000

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: domains that hit one point, and time, all at once. "hit D N": N hits and N / 100 times in each of D domains,
-   which end then. Answers with the words that each has allocated, at most. "mark D N": N marks of two references in each of
-   D domains, which end then. "ends D": D domains one after the other that mark something; words that their tag takes. *)
+(* OCaml 5: domains that use one point and one timer concurrently. "hit D N": D domains with N hits and N / 100 timings
+   each, which then end; answers the largest number of words that one has allocated. "mark D N": D domains with N marks of
+   two references each, which then end. "ends D": D successive domains that mark something; answers the words of the tag. *)
 open Memprof_values
 
 let requests = Point.create "requests"

@@ -1,27 +1,27 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Says something about itself in each way that Memprof_values has, and its C code in each of memprof_values.h.
+(* Publishes values in every way of Memprof_values, and from C code in every way of memprof_values.h.
 
-   Commands, each answered by a line of JSON:
+   Commands, each of which answers a line of JSON:
      hit N      N hits in each of 4 threads, and in each of 2 threads of C code
      time N     starts and stops a timer N times, in two functions; enters another one once more
      nap N      the same timer N times, 20 ms each
      phase X    "enter" or "leave"
-     set N      gives values that follow from N
-     log TEXT   a line
-     mark N     marks N records that share a list, beside those that are marked already
-     churn N    marks N that die at once; words that the tag takes
-     forget     lets go of all that are marked, after a full collection marks one more
-     pause X N  a pause that waits for N ms; whether a viewer let it go on
-     minor      a minor collection
-     poll       a place for requests
-     many N     N points of new names
-     fork       a child that hits 3 times, sets what C code has, and waits
-     exec F     becomes the program F
-     forks N    N children while threads of C code write; how many could write themselves
-     words N    words that N points, timers and lines allocate
-     library F  opens a library of C code, which publishes something; without F closes it
-     marshal    a function that holds a point, marshalled and back: whether there is a copy; calls both
-     spin S     times, and sets a text of C code, all letters of which are the same, for S seconds *)
+     set N      sets values that follow from N
+     log TEXT   logs a line
+     mark N     marks N more records, which share a list
+     churn N    marks N values that die immediately; answers the words of the tag
+     forget     drops all marked values; after a full collection marks one more
+     pause X N  pauses for at most N ms; answers whether a viewer resumed it
+     minor      runs a minor collection
+     poll       polls for requests
+     many N     creates and hits N points with new names
+     fork       forks a child that hits 3 times, sets values of C code, and waits
+     exec F     executes the program F
+     forks N    forks up to N children while threads of C code write; answers how many could write
+     words N    answers the words that N points, timers and lines allocate
+     library F  opens a library of C code, which publishes values; without F closes it
+     marshal    marshals a function that holds a point, and reads it back; answers whether this made a copy; calls both
+     spin S     for S seconds uses a timer, and sets a text of C code with equal letters *)
 open Memprof_values
 
 external c_setup : unit -> unit = "reports_setup"
@@ -46,7 +46,7 @@ let asked = ref 0
 
 type node = { label : string; mutable next : node list }
 
-(* A leaf that two hold, and a way back. *)
+(* A leaf with two holders, and a pointer back. *)
 let graph =
   let leaf = { label = "leaf"; next = [] } in
   let inner = { label = "inner"; next = [ leaf ] } in
@@ -76,7 +76,7 @@ let tag = Tag.create ~labels:[ ("kind", "record") ] "marked"
 let same_tag = Tag.create ~labels:[ ("kind", "record") ] "marked"
 let kept = ref []
 
-(* Each second one dies at once. What is alive takes so many words. *)
+(* Every second record dies immediately. Returns the words of the live ones. *)
 let mark n =
   let shared = List.init 1000 Fun.id in
   for i = 1 to n do

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What C code of the program reports.ml says about itself. */
+/* Published values of the C code of reports.ml. */
 #include <caml/mlvalues.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ value reports_hit(value count) {
   return Val_unit;
 }
 
-/* Sets a text at full speed, all of whose letters are the same. */
+/* Sets a text at full speed; all letters of each text are the same. */
 value reports_spin(value sets) {
   char letters[201];
 
@@ -71,7 +71,7 @@ static void* make_names(void* is_over) {
   return NULL;
 }
 
-/* Children that are forked while threads write, up to the first that cannot write itself. */
+/* Forks children while threads write, until a child cannot write. Returns how many could. */
 value reports_forks(value count) {
   static volatile int is_over;
   pthread_t threads[2];
@@ -96,7 +96,7 @@ value reports_forks(value count) {
   return Val_long(well);
 }
 
-/* Opens a library and publishes what it holds, seven; nothing: closes it. Whether that was done. */
+/* Opens a library and publishes its variable, 7; an empty path closes it. Returns success. */
 value reports_library(value path) {
   static void* library;
   const char* file = String_val(path);

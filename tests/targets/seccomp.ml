@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* seccomp kills|allows NUMBER...: runs under a seccomp filter that kills it for these system calls, or
-   for all others; each command makes it allocate a little. *)
+   for all others. It allocates a little at each command. *)
 
 external install : bool -> int array -> bool = "seccomp_install"
 

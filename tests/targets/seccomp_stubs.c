@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Installs a seccomp filter that kills who makes the calls of a list, or any but those. */
+/* Installs a seccomp filter that kills the program for the listed system calls, or all others. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Works under a timer signal each millisecond, and whatever SIGUSR1 others send. Prints
-   at the end how many came, and how many sums of the work were wrong. *)
+(* Works while a timer signal arrives every millisecond, and SIGUSR1 whenever others send it. At
+   the end it prints the numbers of signals and of wrong sums. *)
 
 let timer = ref 0
 let usr1 = ref 0

@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* stacks [ITERATIONS]: allocates under every shape of stack that the runtime
+(* stacks [ITERATIONS]: allocates with every shape of stack that the runtime
    knows: deep and mutual recursion, callbacks from C, exceptions across frames,
    finalisers, signal handlers, threads, unmarshalling, combined allocations,
-   inlined functions, closures, functors. Runs for ITERATIONS rounds, or until
-   "exit" when 0; answers "stat" and the end with {"iterations":N,"checksum":N}. *)
+   inlined functions, closures, functors. Runs for ITERATIONS rounds, or until "exit"
+   if 0. "stat" and the end print {"iterations":N,"checksum":N}. *)
 
 let iterations = Handshake.int_argument 1 0
 let sink = ref 0
@@ -20,8 +20,8 @@ module Recursion = struct
 end
 
 module From_c = struct
-  (* Hashtbl.hash and compare are C without callbacks; sorting and iterating are
-     OCaml calling closures. Finalisers and signal handlers re-enter from C. *)
+  (* Hashtbl.hash and compare are C code without callbacks; sorting and iterating are
+     OCaml code that calls closures. C code calls finalisers and signal handlers. *)
   let[@inline never] comparator a b =
     let pair = Sys.opaque_identity (a, b) in
     compare (fst pair) (snd pair)
@@ -40,7 +40,7 @@ module From_c = struct
     let cells = Sys.opaque_identity (List.init 20 (fun i -> (i, i))) in
     use (List.length cells)
 
-  (* at_exit functions and the end of a major cycle are called from C as well. *)
+  (* C code also calls at_exit functions and alarms at the end of a major cycle. *)
   let[@inline never] at_cycle_end () = use (Array.length (Sys.opaque_identity (Array.make 8 0.5)))
 
   let setup () =
@@ -83,7 +83,7 @@ end
 module Blocks = struct
   type point = { x : float; y : float; name : string option }
 
-  (* One expression, several blocks: a combined allocation. *)
+  (* One expression with several blocks is a combined allocation. *)
   let[@inline never] combined i =
     let block = Sys.opaque_identity ((i, (i + 1, Some i)), { x = float i; y = float (i + 1); name = Some "p" }) in
     use (fst (fst block))

@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* One thread that works a little every millisecond, and always the same: an ordinary program
-   beside others, some million words and a few percent of a processor a second.
+(* One thread that does the same small work every millisecond: an ordinary program
+   beside others, with some million words per second and a few percent of a processor.
 
-   Commands: "stat" and "exit", both answered by {"requests":N,"errors":N}. *)
+   Commands: "stat" and "exit", both answer {"requests":N,"errors":N}. *)
 
 open Handshake.Checked_work
 

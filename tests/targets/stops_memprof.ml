@@ -1,14 +1,14 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Calls Gc.Memprof.start and stop when it is told to, whoever else samples. Commands:
+(* Calls Gc.Memprof.start and stop on command, even if another sampler is active. Commands:
 
      go N   allocates N triples (4 words each) and collects
      stop   Gc.Memprof.stop
-     start  Gc.Memprof.start with a tracker of its own, at a rate of 1e-2
-     start RATE   the same at another one
+     start  Gc.Memprof.start with its own tracker, at a rate of 1e-2
+     start RATE   the same at another rate
      exit
 
    Each answers {"words":N,"own_samples":N,"failures":N}: words allocated by "go", samples of
-   its own tracker, and calls that raised an exception. *)
+   the program's own tracker, and calls that raised an exception. *)
 
 let words = ref 0
 let own_samples = ref 0

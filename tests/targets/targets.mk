@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Programs that the tests and the demo profile. Everything compiled goes to
-# $(BUILD)/targets; nothing lands beside the sources.
+# Programs that the tests and the demo profile. All compiled files go to
+# $(BUILD)/targets; none are put beside the sources.
 
 TARGETS_DIR := $(BUILD)/targets
 OCAML_PKGS  := unix,threads.posix
@@ -8,16 +8,16 @@ OCAMLOPT    := ocamlfind ocamlopt -thread -package $(OCAML_PKGS)
 OCAMLC      := ocamlfind ocamlc -thread -package $(OCAML_PKGS)
 
 TARGET_NAMES := $(filter-out handshake assertions points domains domain_caches crowd heap_domains value_domains wait_domains reports report_domains own_tracker,$(patsubst tests/targets/%.ml,%,$(wildcard tests/targets/*.ml)))
-# Variants of known_alloc: no debug information; static and stripped; static; bytecode. And one
-# whose source is generated.
+# Variants of known_alloc: without debug information; static and stripped; static; bytecode. The
+# source of many_sites is generated.
 TARGET_VARIANTS := waits_alone nog_target static_target static_symbols bytecode_target tiny32 many_sites every_byte
 
 .PHONY: targets
 targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 
-# The same with other OCamls, in $(BUILD)/targets-RELEASE: of other Debian releases, and
-# built from source. Those of OF_OCAML5 need OCaml 5, forks of them OCaml 4.12; what demo_server holds
-# is asked of OCaml 5, too, and seccomp runs with the C library of that release.
+# The same with other OCamls, in $(BUILD)/targets-RELEASE: from other Debian releases, and
+# built from source. Most of OF_OCAML5 need OCaml 5; forks needs OCaml 4.12. Tests also ask about the heap
+# of demo_server in OCaml 5, and run seccomp with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
 OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
@@ -27,7 +27,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 .PHONY: $(addprefix targets-,$(OTHER_RELEASES))
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
-# Those of tests/e2e/test_newest_ocaml.py, where that OCaml can be had (compile-with.sh).
+# Programs of tests/e2e/test_newest_ocaml.py, if that OCaml is available (compile-with.sh).
 NEWEST_NAMES := known_alloc large_blocks growth busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
@@ -40,7 +40,7 @@ $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<
 
 # -o with -c puts all outputs of the compiler beside the named one.
-# The .cmt of demo_server and leaks has the types of their source.
+# The .cmt files of demo_server and leaks contain the types of their sources.
 $(addprefix $(TARGETS_DIR)/obj/,demo_server.cmx leaks.cmx): private OCAMLOPT += -bin-annot
 $(TARGETS_DIR)/obj/handshake.cmx: tests/targets/handshake.ml
 	$(call say,OCAML,$<)
@@ -69,14 +69,14 @@ $(TARGETS_DIR)/many_sites: tests/targets/bare/many_sites.awk $(TARGETS_DIR)/obj/
 	$(Q)mkdir -p $(MANY_DIR) && awk -v out=$(MANY_DIR) -f $<
 	$(Q)$(OCAMLOPT) -g -I $(TARGETS_DIR)/obj -I $(MANY_DIR) -linkpkg $(TARGETS_DIR)/obj/handshake.cmx $(MANY_DIR)/part_*.ml $(MANY_DIR)/many_sites.ml -o $@
 
-# The same source and object names in a folder of their own.
+# The same source and object names in a separate folder.
 $(TARGETS_DIR)/nog/handshake.cmx: tests/targets/handshake.ml
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OCAMLOPT) -c -o $@ $<
 $(TARGETS_DIR)/nog/known_alloc.cmx: tests/targets/known_alloc.ml $(TARGETS_DIR)/nog/handshake.cmx
 	$(call say,OCAML,$@)
 	$(Q)$(OCAMLOPT) -I $(@D) -c -o $@ $<
-# Without the library of threads.
+# A variant without the library of threads.
 $(TARGETS_DIR)/waits_alone: tests/targets/waits_stubs.c tests/targets/handshake.ml tests/targets/waits.ml
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && cp $^ $@-source
@@ -85,7 +85,7 @@ $(TARGETS_DIR)/nog_target: $(TARGETS_DIR)/nog/known_alloc.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -linkpkg $(<D)/handshake.cmx $< -o $@
 
-# The linker warns about getpwnam and the like in static programs.
+# The linker warns about functions such as getpwnam in static programs.
 $(TARGETS_DIR)/static_symbols: $(TARGETS_DIR)/obj/known_alloc.cmx
 	$(call say,LINK,$@)
 	$(Q)$(OCAMLOPT) -linkpkg -ccopt -static $(<D)/handshake.cmx $< -o $@ 2> $@.log || { cat $@.log; exit 1; }
@@ -110,13 +110,13 @@ $(TARGETS_DIR)/every_byte: tests/targets/bare/every_byte.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O1 $< -o $@
 
-# known_alloc with the agent linked in through the findlib package.
+# known_alloc, linked with the agent through the findlib package.
 targets: $(TARGETS_DIR)/linked_agent
 $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib/memprof-agent/META
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
 
-# The same with other OCamls: what the package's archive is made of, which any C compiler's objects can be linked with.
+# The same with other OCamls, from the objects of the package's archive, which link with those of any C compiler.
 LINKED_OTHER := $(OTHER_RELEASES:%=$(BUILD)/targets-%/linked_agent)
 targets: $(addsuffix /linked_agent,$(BUILD)/targets-trixie $(BUILD)/targets-experimental)
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/linked_agent))
@@ -124,14 +124,14 @@ $(LINKED_OTHER): $(BUILD)/targets-%/linked_agent: $(BUILD)/libmemprof_agent.a ag
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(wordlist 1,3,$^)' -g
 
-# It calls the agent's library.
+# This program calls the agent's library.
 targets: $(TARGETS_DIR)/points
 $(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx $(BUILD)/findlib/memprof-agent/META
 	$(call say,OCAML,$@)
 	$(Q)cp $< $(TARGETS_DIR)/obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg -I $(TARGETS_DIR)/obj $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/obj/points.ml -o $@
 
-# With a parser that ocamlyacc makes.
+# This program has a parser that ocamlyacc generates.
 CASES_DIR := $(TARGETS_DIR)/cases
 targets: $(TARGETS_DIR)/case_studies
 $(TARGETS_DIR)/case_studies: tests/targets/cases/case_studies.ml tests/targets/cases/case_parser.mly $(TARGETS_DIR)/obj/handshake.cmx
@@ -146,7 +146,7 @@ $(CASES_OTHER): $(BUILD)/targets-%/case_studies: $(wildcard tests/targets/cases/
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && ocamlyacc -b$@-source/case_parser tests/targets/cases/case_parser.mly
 	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/case_parser.mli $@-source/case_parser.ml tests/targets/cases/case_studies.ml' -g
-# Programs whose heaps are asked about, by their .cmt files, too.
+# Programs for questions about heaps, also with their .cmt files.
 HEAP_NAMES  := leftovers large_heap secrets on_stack
 HEAPS       := $(addprefix $(TARGETS_DIR)/,$(HEAP_NAMES))
 HEAPS_OTHER := $(foreach name,leftovers secrets on_stack,$(addsuffix /$(name),$(OTHER_RELEASES:%=$(BUILD)/targets-%))) $(BUILD)/targets-trixie/large_heap
@@ -160,7 +160,7 @@ $(HEAPS): $(TARGETS_DIR)/%: $(TARGETS_DIR)/obj/handshake.cmx
 $(HEAPS_OTHER): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/heaps/$(*F).ml -g -bin-annot
-# With modules that are called as some of the compiler's own are.
+# A program with modules that have the names of modules of the compiler.
 FOREIGN := $(TARGETS_DIR)/foreign $(OTHER_RELEASES:%=$(BUILD)/targets-%/foreign)
 targets: $(TARGETS_DIR)/foreign $(BUILD)/targets-trixie/foreign
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/foreign))
@@ -173,7 +173,7 @@ $(TARGETS_DIR)/foreign: $(TARGETS_DIR)/obj/handshake.cmx
 $(filter-out $(TARGETS_DIR)/%,$(FOREIGN)): $(BUILD)/targets-%/foreign: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(FOREIGN_SOURCES)' -g -bin-annot
-# Programs of which calls are traced from outside.
+# Programs for call traces.
 TRACED  := $(addsuffix /traced,$(TARGETS_DIR) $(BUILD)/targets-trixie)
 TRACED5 := $(foreach release,$(OCAML5_RELEASES),$(BUILD)/targets-$(release)/traced $(BUILD)/targets-$(release)/traced_fibers)
 targets: $(TRACED) $(BUILD)/targets-trixie/traced_fibers
@@ -187,7 +187,7 @@ $(filter %/traced_fibers,$(TRACED5)): tests/targets/calls/traced_fibers.ml
 $(TRACED5): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ tests/targets/calls/$(*F).ml -g
-# Replaces its structures all the time, by threads or, in OCaml 5, domains.
+# A program that continuously replaces its structures, in threads or, with OCaml 5, domains.
 TORN_RELEASES := 4.12 4.14 bullseye $(OCAML5_RELEASES)
 TORN          := $(TORN_RELEASES:%=$(BUILD)/targets-%/torn)
 targets: $(TARGETS_DIR)/torn $(BUILD)/targets-trixie/torn
@@ -202,7 +202,7 @@ $(TORN): $(BUILD)/targets-%/torn: $(wildcard tests/targets/torn/*) $(COMPILE_WIT
 	$(Q)mkdir -p $@-source && cp tests/targets/torn/workers$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/workers.ml
 	$(Q)tests/targets/torn/names.sh >$@-source/torn.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$@-source/workers.ml tests/targets/torn/kinds.ml $@-source/torn.ml tests/targets/torn/replacing.ml' -g
-# Holds C's memory by custom blocks.
+# A program whose custom blocks own native memory.
 C_OWNERS5 := $(OCAML5_RELEASES:%=$(BUILD)/targets-%/c_owners)
 C_OWNERS  := $(TARGETS_DIR)/c_owners $(C_OWNERS5)
 targets: $(addsuffix /c_owners,$(TARGETS_DIR) $(BUILD)/targets-trixie $(BUILD)/targets-experimental)
@@ -216,7 +216,7 @@ $(TARGETS_DIR)/c_owners: tests/targets/memory/c_owners.ml $(TARGETS_DIR)/obj/han
 $(C_OWNERS5): $(BUILD)/targets-%/c_owners: tests/targets/memory/c_owners.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $<' -g
-# Has C allocate, from known lines of OCaml code; and a library that it loads.
+# A program whose C code allocates for known lines of OCaml code, and a library that it loads.
 C_MEMORY_RELEASES := 4.12 4.14 $(OCAML5_RELEASES)
 C_MEMORY          := $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory)
 targets: $(TARGETS_DIR)/c_memory $(BUILD)/targets-trixie/c_memory $(TARGETS_DIR)/c_memory_library.so $(TARGETS_DIR)/c_memory_cxx.so
@@ -233,7 +233,7 @@ $(C_MEMORY): $(BUILD)/targets-%/c_memory: tests/targets/memory/c_memory.ml tests
 $(C_MEMORY_RELEASES:%=$(BUILD)/targets-%/c_memory_library.so): $(TARGETS_DIR)/c_memory_library.so
 	$(Q)mkdir -p $(@D) && cp $< $@
 include tests/targets/memory/memory.mk
-# Leaks memory of libraries in C.
+# A program that leaks memory of C libraries.
 targets: $(TARGETS_DIR)/c_leaks
 $(TARGETS_DIR)/c_leaks: tests/targets/memory/c_leaks.ml tests/targets/memory/c_leaks_stubs.c $(TARGETS_DIR)/obj/handshake.cmx
 	$(call say,OCAML,$@)
@@ -248,7 +248,7 @@ $(TARGETS_DIR)/c_memory_cxx.so: tests/targets/memory/c_memory_cxx.cc
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++20 -O0 -shared -fPIC $< -o $@
-# Programs that say something about themselves: with the findlib package, and with its sources and OCaml 5.
+# Programs that publish values: built with the findlib package, and from its sources with OCaml 5.
 REPORTS_OTHER  := $(foreach release,$(filter-out trixie,$(OCAML5_RELEASES)),$(addprefix $(BUILD)/targets-$(release)/,reports report_domains assertions))
 REPORTS5       := $(addprefix $(BUILD)/targets-trixie/,reports report_domains assertions ways bench/says) $(REPORTS_OTHER)
 VALUES_LIBRARY := $(wildcard agent-lib/values/*) agent-lib/include/memprof_values_abi.h
@@ -271,7 +271,7 @@ $(filter %/report_domains,$(REPORTS5)): tests/targets/report_domains.ml
 $(filter %/assertions,$(REPORTS5)): tests/targets/assertions.ml
 $(BUILD)/targets-trixie/ways: agent-lib/examples/ways.ml
 $(BUILD)/targets-trixie/bench/says: tests/targets/torn/workers5.ml tests/bench/programs/says_stubs.c tests/bench/programs/says.ml
-# One of a runtime that tells pointers out of the heap which its collector does not know.
+# One with a runtime that reports unknown pointers out of the heap.
 REPORTS_CHECKED := $(BUILD)/targets-4.14-checked/reports
 targets-4.14: $(REPORTS_CHECKED)
 $(REPORTS_CHECKED): tests/targets/reports_stubs.c tests/targets/reports.ml
@@ -281,14 +281,14 @@ $(REPORTS5) $(REPORTS_CHECKED): $(VALUES_LIBRARY) $(wildcard agent-lib/findlib/m
 	$(Q)mkdir -p $@-source && for name in point tag; do cp agent-lib/findlib/memprof_values_$${name}$(if $(filter 4.%,$(RELEASE)),4,5).ml $@-source/memprof_values_$$name.ml; done
 	$(Q)cp tests/targets/torn/workers5.ml $@-source/workers.ml
 	$(Q)tests/targets/compile-with.sh $(RELEASE) $@ '$(VALUES_LIBRARY) $(filter %_stubs.c,$^) $@-source/memprof_values_point.ml agent-lib/findlib/memprof_values_store.ml $@-source/memprof_values_tag.ml agent-lib/findlib/memprof_values.mli agent-lib/findlib/memprof_values.ml $(if $(filter %/assertions,$@),agent-lib/findlib/memprof_check.mli agent-lib/findlib/memprof_check.ml) $(if $(filter %/workers5.ml,$^),$@-source/workers.ml) $(filter %/$(@F).ml,$^)' -g -ccopt -O2
-# The package's example; the other one is above.
+# One of the package's examples; the other one is above.
 targets: $(TARGETS_DIR)/ways
 $(TARGETS_DIR)/ways: agent-lib/examples/ways.ml $(FINDLIB)/META
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $(TARGETS_DIR)/ways-obj && cp $< $(TARGETS_DIR)/ways-obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent.values -linkpkg $(TARGETS_DIR)/ways-obj/ways.ml -o $@
 
-# What C allocates, for the agent's own walk; also in each other OCaml, in targets-RELEASE.
+# A program whose C code allocates, for the agent's own stack walk; also with each other OCaml, in targets-RELEASE.
 LATE := tests/targets/late/late_stacks.ml tests/targets/late/late_stacks_stubs.c
 LATE_OTHERS := $(OTHER_RELEASES:%=$(BUILD)/targets-%/late_stacks)
 targets: $(TARGETS_DIR)/late_stacks $(BUILD)/targets-trixie/late_stacks $(BUILD)/targets-experimental/late_stacks
@@ -308,7 +308,7 @@ $(LATE_OTHERS): $(BUILD)/targets-%/late_stacks: $(LATE) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $* $@ '$(LATE)' -g
 
-# Programs of make bench, with a tracker of their own to compare with; many_domains is of OCaml 5.
+# Programs of make bench, with their own tracker for comparison; many_domains needs OCaml 5.
 BENCH_DIR    := $(TARGETS_DIR)/bench
 BENCH_OWN    := many_threads bursts depths
 BENCH_COMMON := churn deep live_heap c_heavy
@@ -331,7 +331,7 @@ $(BENCH_OCAML5): $(PLAIN_TRACKER) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh trixie $@ '$(PLAIN_TRACKER) $(filter %/$(@F).ml,$^)' -g
 
-# What it costs to say something, and 1,000 references to be watched.
+# Programs for the cost of publishing values, and of watching 1,000 references.
 targets: $(addprefix $(BENCH_DIR)/,says many_values) $(BUILD)/targets-trixie/bench/many_values
 $(BENCH_DIR)/says: tests/bench/programs/says.ml tests/bench/programs/says_stubs.c tests/targets/torn/workers4.ml $(FINDLIB)/META
 	$(call say,OCAML,$@)
@@ -353,7 +353,7 @@ $(BENCH_DIR)/stack_walk: tests/bench/programs/stack_walk.ml tests/bench/programs
 	$(Q)mkdir -p $@-source && cp $(filter tests/%,$^) $@-source/
 	$(Q)cd $@-source && $(OCAMLOPT) -g -ccopt '-O2 -I$(CURDIR)' -linkpkg stack_walk_stubs.c stack_walk.ml -o ../$(@F)
 
-# The agent as a witness of the runtime's own callstacks (tests/e2e/truth).
+# An agent that records the runtime's own callstacks (tests/e2e/truth).
 TRUTH_DIR := $(BUILD)/tests/truth
 TRUTH_OBJ := $(patsubst agent-lib/%,$(TRUTH_DIR)/%.o,$(AGENT_SRC)) $(TRUTH_DIR)/truth.c.o
 targets: $(BUILD)/tests/libmemprof_agent_truth.so
@@ -367,7 +367,7 @@ $(BUILD)/tests/libmemprof_agent_truth.so: $(TRUTH_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@
 
-# The agent with its own walk of stacks beside the runtime's (tests/agent/stack_check.h).
+# An agent that compares its own stack walk with the runtime's (tests/agent/stack_check.h).
 CHECKED_DIR := $(BUILD)/tests/checked
 CHECKED_OBJ := $(filter-out %/tracker.c.o,$(AGENT_OBJ)) $(CHECKED_DIR)/tracker.c.o $(CHECKED_DIR)/stack_check.c.o
 targets: $(BUILD)/tests/libmemprof_agent_checked.so
@@ -381,7 +381,7 @@ $(BUILD)/tests/libmemprof_agent_checked.so: $(CHECKED_OBJ)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -shared -Wl,-z,nodelete -Wl,-z,now $^ -o $@
 
-# Programs that load code while they run: the host's, and in targets-RELEASE.
+# Programs that load code at run time, with the host's OCaml and with others in targets-RELEASE.
 PLUGIN_HOSTS := $(foreach folder,$(TARGETS_DIR) $(BUILD)/targets-trixie,$(folder)/plugins/plugin_host)
 targets: $(PLUGIN_HOSTS)
 $(PLUGIN_HOSTS): $(wildcard tests/targets/plugins/*) tests/targets/handshake.ml

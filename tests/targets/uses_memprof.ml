@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Profiles itself with Gc.Memprof. Whoever else comes must leave that alone:
-   at the end it prints how many samples it saw, and how many words it allocated. *)
+(* Profiles itself with Gc.Memprof, which other profilers must not disturb. At the
+   end it prints its number of samples and of allocated words. *)
 
 let samples = ref 0
 

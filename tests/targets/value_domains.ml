@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: domains that replace globals at full speed, each with a proof of being whole: all that it holds is one number.
-   The argument is how many. Ends with its input. *)
+(* OCaml 5: domains that replace globals at full speed. All numbers in a value are equal, so that torn reads show. The
+   argument is the number of domains. Ends with its input. *)
 
 type tree = Leaf of int | Node of tree * int * tree
 

@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Values of all shapes in the globals of a module, and some that are replaced at full speed, each with a proof of being
-   whole: all that it holds is one number.
+(* Values of all shapes in the globals of a module, and some that are replaced at full speed. All numbers in one of the
+   latter are equal, so that torn reads show.
 
-   Commands: "set N" gives values that follow from N; "churn SECONDS" replaces the others all the time, with collections in
-   between, compactions too; "grow N" gives some N elements; "wait SECONDS" allocates now and then; all answer {}. *)
+   Commands: "set N" sets values that follow from N; "churn SECONDS" continuously replaces the others, with collections
+   and compactions in between; "grow N" gives some N elements; "wait SECONDS" allocates occasionally; all answer {}. *)
 
 type record = { a : int; b : float; c : string; mutable d : int }
 type tree = Leaf of int | Node of tree * int * tree
@@ -25,7 +25,7 @@ let floats = ref [| 0.0 |]
 let later = ref (lazy (String.length !word))
 let secret = ref (Bytes.to_string (Bytes.of_string "correct horse battery staple"))
 
-(* Replaced all the time. *)
+(* Replaced continuously. *)
 let busy_list = ref [ 0; 0 ]
 let busy_tuple = ref (0, (0, (0, 0)))
 let busy_float = ref (0.0, 0.0)
@@ -69,7 +69,7 @@ let step n =
 let churn seconds =
   let until = Unix.gettimeofday () +. seconds in
   let rec go n =
-    (* A processor that collects all the time leaves no moment in which a value can be read. *)
+    (* Continuous collections would leave no moment in which a value can be read. *)
     if n mod 1_000 = 0 then Unix.sleepf 0.0005;
     if n mod 100 <> 0 || Unix.gettimeofday () < until then (step n; go (n + 1))
   in

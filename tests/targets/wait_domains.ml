@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* As wait_threads.ml, with domains: one waits on a condition, one sleeps again and again, and the first one
+(* Like wait_threads.ml, with domains: one waits on a condition, one sleeps repeatedly, and the main domain
    waits for their end. *)
 
 let kept = ref []

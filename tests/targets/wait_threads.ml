@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* As waits.ml, with threads: one waits on a condition that never comes, one again and again for a while, one
-   for commands, and the main one on a condition, or for the end of another. *)
+(* Like waits.ml, with threads: one waits on a condition that is never signalled, one waits repeatedly with a delay,
+   one waits for commands, and the main thread waits on a condition or for the end of another thread. *)
 
 let kept = ref []
 let delay_s = 0.2

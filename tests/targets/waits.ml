@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Keeps a heap that it knows, says what the collector counts in it, and waits without allocating, in one
-   of several ways. Waits with a time-out come again and again; one that ends too soon, or with an error,
-   is wrong. A line of input is a command: "report" or "exit"; it may be late by one such wait. *)
+(* Keeps a known heap, prints what the collector counts in it, and waits without allocating, in one of
+   several ways. Waits with a timeout are repeated; one that ends early or with an error counts as wrong.
+   A line of input is a command, "report" or "exit"; its answer may be late by one such wait. *)
 
 external build_in_c : int -> int list = "waits_build"
 external epoll_wait : int -> int = "waits_epoll"
@@ -37,7 +37,7 @@ let rec until_input wait =
   (match Handshake.poll_command () with Some command -> obey command | None -> timed wait);
   until_input wait
 
-(* A wait that input ends. *)
+(* Repeats a wait that input ends. *)
 let rec forever wait = wait (); obey (Handshake.command ()); forever wait
 
 let select timeout () = Unix.select [ Unix.stdin ] [] [] timeout
@@ -47,7 +47,7 @@ let unix_socket kind =
   Unix.bind socket (Unix.ADDR_INET (Unix.inet_addr_loopback, 0));
   socket
 
-(* Each connection is a report. *)
+(* Prints a report for each connection. *)
 let rec accept socket =
   (match Unix.accept socket with
    | client, _ -> Unix.close client; report ()
@@ -91,7 +91,7 @@ let waits_in = function
         | _ -> false
         | exception Unix.Unix_error ((Unix.EAGAIN | Unix.EWOULDBLOCK), _, _) -> true)
   | "long_read" ->
-    (* Each datagram is a report. *)
+    (* Prints a report for each datagram. *)
     let socket = udp_socket 3600.0 and bytes = Bytes.create 1 in
     say_port socket;
     let rec wait () =

@@ -7,8 +7,8 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-/* A list of so many numbers. It keeps the runtime while it sleeps now and then, with a block that
- * is not filled yet: whoever copies the program then has a torn heap. */
+/* Builds a list. It sometimes sleeps with the runtime lock held and a block that is not filled yet:
+ * a copy of the program at such a moment would have a torn heap. */
 value waits_build(value length) {
   CAMLparam1(length);
   CAMLlocal2(list, cell);
@@ -25,7 +25,7 @@ value waits_build(value length) {
   CAMLreturn(list);
 }
 
-/* Waits for nothing, for so long, without the runtime: what epoll_wait returns. */
+/* Waits until the timeout without the runtime lock; returns the result of epoll_wait. */
 value waits_epoll(value timeout_ms) {
   static int epoll = -1;
   struct epoll_event event;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Module Apart: a thousand references, each on a page of its own.
+# Prints the module Apart: a thousand references, each on a separate page.
 cat <<-EOF
 	(* SPDX-License-Identifier: Apache-2.0 *)
 	let apart =

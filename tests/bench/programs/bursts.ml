@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* bursts [WORDS]: ten bursts of small blocks, which make up so many words, with as much time
-   after each in which nothing is allocated: what a sampling rate that follows the load has to
-   follow. *)
+(* bursts [WORDS]: allocates WORDS words of small blocks in ten bursts. After each burst it
+   allocates nothing for as long as the burst took. Tests that the sampling rate follows the
+   load. *)
 
 let words_wanted = Handshake.int_argument 1 300_000_000
 let bursts = 10

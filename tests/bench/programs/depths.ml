@@ -1,12 +1,12 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* depths WORDS FRAMES: small blocks allocated on a stack of about FRAMES frames, of which the
-   innermost ones come and go at random. *)
+(* depths WORDS FRAMES: allocates small blocks on a stack of about FRAMES frames, whose innermost
+   ones change at random. *)
 
 let words_wanted = Handshake.int_argument 1 100_000_000
 let frames = Handshake.int_argument 2 10
 let blocks_a_visit = 16
 let words_a_block = 4
-let span = 8 (* frames that come and go *)
+let span = 8 (* number of frames that change *)
 let left = ref 0
 let sum = ref 0
 let random = ref 1
@@ -22,7 +22,7 @@ let[@inline never] visit level =
   done;
   decr left
 
-(* At each level a visit, then further in or out again; at the outermost one always in. *)
+(* Visits each level, then calls the next one or returns; the outermost level always calls. *)
 let[@inline never] rec wander level =
   visit level;
   while !left > 0 && (level = 0 || next () land 1 = 0) do

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* many_domains [WORDS]: OCaml 5. Two domains that each allocate so many words in small
-   blocks. One block in 64 survives for a while. *)
+(* many_domains [WORDS], for OCaml 5: two domains, each of which allocates WORDS words in
+   small blocks. One in 64 blocks survives for a while. *)
 
 let words_wanted = Handshake.int_argument 1 100_000_000
 let domains = 2

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* many_threads [REQUESTS]: four threads that each parse and answer so many requests: small
-   blocks and strings on stacks of their own, and the runtime's lock handed around. *)
+(* many_threads [REQUESTS]: four threads, each of which parses and answers REQUESTS requests. They
+   allocate small blocks and strings on their own stacks, and pass the runtime lock around. *)
 
 let requests = Handshake.int_argument 1 60_000
 let threads = 4

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Beside a module of a thousand references (Thousand), and one of as many that each lie on a page of their own (Apart): "run N"
-   does N turns, each of which allocates a list and sets some of them, and answers {"cpu":S}, its CPU seconds. *)
+(* Linked with a module of a thousand references (Thousand), and one of a thousand on separate pages (Apart). "run N" does N
+   turns, each of which allocates a list and sets some references, and answers {"cpu":S}, its CPU seconds. *)
 let run n =
   let began = Sys.time () in
   for i = 1 to n do

@@ -1,18 +1,18 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* What a user writes who has only Gc.Memprof: a tracker in the program that writes each
-   event, with its callstack, to a file. For comparison with memprofd.
+(* A tracker as users of Gc.Memprof would write it: it writes each event, with its callstack,
+   to a file. For comparison with memprofd.
 
-   Runs when PLAIN_TRACKER is "RATE FILE", from the program's "ready" on; of "RATE" alone the
-   callbacks do nothing, with callstacks of one frame: the engine alone. The file is native
-   64-bit integers: for an allocation 0, number, microseconds, words, samples, number of
-   return addresses, these; for a promotion 1, for a death 2, number, microseconds. It ends
-   with how many allocations it holds. *)
+   It runs from the program's "ready" on if PLAIN_TRACKER is "RATE FILE". With "RATE" alone the
+   callbacks do nothing and callstacks have one frame, which is the engine alone. The file has
+   native 64-bit integers. An allocation is 0, number, microseconds, words, samples, number of
+   return addresses, the addresses; a promotion 1, number, microseconds; a death 2, number,
+   microseconds. The last integer is the number of allocations in the file. *)
 
 let buffer_bytes = 65_536
 let max_frames = 256
 
 type writer = {
-  lock : Mutex.t; (* of all: domains and threads share the file *)
+  lock : Mutex.t; (* guards all fields: domains and threads share the file *)
   file : Unix.file_descr;
   buffer : Bytes.t;
   mutable used : int;

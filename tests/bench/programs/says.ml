@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* What it costs a program to say something about itself. "run KIND WORKERS N" does N turns in each of so many threads, of
-   OCaml 5 domains, and answers {"cpu":S}: CPU seconds of all. Kinds: "bare", some ten nanoseconds of work a turn; "points",
-   "timers", "phases" and "lines", the same with a hit, around it, or with a line of the log; "blocks", a new block a turn of which
-   a tenth lives on; "marks", which marks it; "c_bare" and "c_points", as bare and points in C code. *)
+(* Cost of publishing values. "run KIND WORKERS N" does N turns in each of WORKERS threads (OCaml 5: domains) and answers
+   {"cpu":S}, the CPU seconds of all. Kinds: "bare", about ten nanoseconds of work per turn; "points" and "lines" add a hit or
+   a line of the log to each turn, "timers" and "phases" enclose it; "blocks" allocates a block per turn, a tenth of which
+   survive; "marks" also marks each block; "c_bare" and "c_points" are bare and points in C code. *)
 open Memprof_values
 
 let point = Point.create "turns"

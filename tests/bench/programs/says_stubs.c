@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns of says.ml's work in C code, with a point's hit or without. */
+/* The work of says.ml in C code, with or without a point's hit in each turn. */
 #include <caml/mlvalues.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* stack_walk FRAMES ANEW ROUNDS: walks a stack of so many frames and a few more, of which the ANEW innermost ones are new
-   each time, with the agent's walk and with the runtime's, in turn. A line {"frames":N,"delta":NS,"runtime":NS} a
-   round: of one walk, in thread CPU time. Fails when they find another number of frames. *)
+(* stack_walk FRAMES ANEW ROUNDS: walks a stack of a few more than FRAMES frames, alternating between the agent's walk and
+   the runtime's. The ANEW innermost frames are new each time. Prints {"frames":N,"delta":NS,"runtime":NS} for each
+   round, the thread CPU time of one walk. Fails if the walks find different numbers of frames. *)
 
 external delta_walk : int -> int -> float = "bench_delta_walk"
 external runtime_walk : int -> int -> float = "bench_runtime_walk"
@@ -27,7 +27,7 @@ let[@inline never] measure () =
     Printf.printf "{\"frames\":%d,\"delta\":%.2f,\"runtime\":%.2f}\n" frames delta runtime
   done
 
-(* No two frames that follow each other are the same, and none is a tail call. *)
+(* Adjacent frames differ, and no call is a tail call. *)
 let[@inline never] rec accept n = if n = 0 then (measure (); 0) else route (n - 1) + 1
 and[@inline never] route n = if n = 0 then (measure (); 0) else lookup (n - 1) + 1
 and[@inline never] lookup n = if n = 0 then (measure (); 0) else respond (n - 1) + 1

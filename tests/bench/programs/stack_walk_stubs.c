@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's walk of OCaml 4 stacks and the runtime's own, of the stack of who calls. */
+/* The agent's walk of OCaml 4 stacks and the runtime's walk, both applied to the caller's stack. */
 #define CAML_NAME_SPACE
 #include <caml/alloc.h>
 #include <caml/domain_state.h>

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What make bench measures. Each module has run(context, section), and says in its first line what it is."""
+"""The sections of make bench. Each module has run(context, section); the first line of its docstring is its title."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attach to a busy program with 8 threads, also in a container: how long it takes, and how long the program is stopped."""
+"""Attach to a busy program with 8 threads, also in a container: its duration, and the pause of the program."""
 
 import contextlib
 import pathlib
@@ -15,7 +15,7 @@ PROGRAM = "busy_threads"
 
 @contextlib.contextmanager
 def begun(place, root):
-    """The program on the host, or in namespaces and a root file system of its own."""
+    """Starts the program on the host, or in its own namespaces and root file system."""
     target = Contained(unshared(root), f"/app/{PROGRAM}") if place == "container" else harness.Target(PROGRAM)
     try:
         yield target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a budget of target CPU (--max-overhead) comes to: CPU over bare, and whether estimates stay right."""
+"""Effect of a budget of target CPU (--max-overhead): CPU over bare, and correctness of the estimates."""
 
 import subprocess
 
@@ -11,14 +11,14 @@ from workloads import Bundled, Work
 
 OPTION = "--max-overhead"
 PERCENTS = (1, 5)
-RATE = 1e-2  # of the attach, far above what the budgets allow
-# Longer than other runs, so that most of it comes after the rate has settled; their words are known.
+RATE = 1e-2  # requested rate, far above what the budgets allow
+# Longer than other runs, so that the rate has settled for most of the time. The allocated words are known.
 PROGRAMS = [Bundled("churn", 1_500_000_000), Bundled("bursts", 1_000_000_000)]
 WORD_BYTES = 8
 
 
 class Budgeted(peers.Memprofd):
-    """Also tells the rate at the end, and how many words were estimated."""
+    """Also reports the rate at the end, and the estimated number of words."""
 
     def __init__(self, daemon, percent):
         super().__init__(daemon, RATE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C's memory followed: target CPU over bare of a program whose C code allocates, beside heaptrack and jemalloc's profiler."""
+"""Native heap: target CPU over bare of a program whose C code allocates, beside heaptrack and jemalloc's profiler."""
 
 import peers
 from comparing import add_over_bare, add_seen, runs_of
@@ -8,7 +8,7 @@ from watching import LARGE_RING
 from workloads import C_HEAVY, Work
 
 INTERVALS = ("512KiB", "4KiB", "1KiB")
-OF_HEAPTRACK = 0.2  # of what it adds
+OF_HEAPTRACK = 0.2  # goal: share of the CPU that heaptrack adds
 
 
 def run(context, section):
@@ -33,7 +33,7 @@ def measure(section, workload, runs):
 
 
 def compare(section, workload, runs, followed, heaptrack):
-    """What following adds to the program's CPU, of what heaptrack does."""
+    """Adds the CPU that following the native heap adds, relative to the CPU that heaptrack adds."""
     bare = [work.cpu_per_unit() for work, _ in next(iter(runs.values()))]
 
     def added(case):

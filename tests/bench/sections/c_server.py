@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ocsigenserver whose C memory is followed and let go in turn: CPU per request, and how often it mallocs."""
+"""One ocsigenserver whose native heap is followed in every second run: CPU per request, and its number of mallocs."""
 
 import re
 import shutil
@@ -13,18 +13,18 @@ from spread import ratios, said_limits
 from watching import LARGE_RING
 from workloads import SERVER, Work
 
-GOAL = 1.01  # of CPU per request over the same server let go
+GOAL = 1.01  # CPU per request over that of the same server while detached
 PAIRS = 100
-SECONDS = 1.0  # of load each time
-OURS = re.compile(r"libmemprof_agent|uprobe|bpf_prog")  # in a stack of a sample by perf
+SECONDS = 1.0  # of load per run
+OURS = re.compile(r"libmemprof_agent|uprobe|bpf_prog")  # marks our code in the stack of a perf sample
 SHARE_SECONDS = 60
-MANY = "1KiB"  # so that blocks can be counted
+MANY = "1KiB"  # an interval that allows counting blocks
 
 
 class Server:
     def __init__(self, daemon, process, seconds, files):
         self.daemon, self.process, self.files = daemon, process, files
-        self.interval = None  # at which it is followed now
+        self.interval = None  # current interval; None: detached
         process.seconds = seconds
 
     def c_sites(self):
@@ -43,7 +43,7 @@ class Server:
             before = self.samples()
             harness.eventually(lambda: self.process.warm() or self.samples() > before, "C's memory is followed")
         else:
-            self.process.warm()  # words are put back at the end of a minor collection
+            self.process.warm()  # the agent restores its slots at the end of a minor collection
         self.interval = interval
 
     def work(self, interval):
@@ -51,7 +51,7 @@ class Server:
         return self.process.work()
 
     def share(self, interval, seconds):
-        """Of the server's samples by perf those that are in the agent or what the kernel does for its probes; (that, samples)."""
+        """(perf samples of the server in the agent or in the kernel's work for its probes, all its perf samples)."""
         self.turn_to(interval)
         self.process.seconds, before = seconds, self.process.seconds
         profile = self.files / "perf.data"
@@ -65,7 +65,7 @@ class Server:
         return sum(bool(OURS.search(stack)) for stack in stacks), len(stacks)
 
     def mallocs_a_request(self):
-        """By the blocks that are estimated while most are sampled."""
+        """Estimated number of blocks per request, while most blocks are sampled."""
         self.turn_to(MANY)
         before = self.objects()
         requests = sum(1000 * self.process.work().units for _ in range(4))
@@ -101,7 +101,7 @@ def run(context, section):
 
 
 def add_share(section, ours, samples):
-    """It has all that the agent takes, of OCaml's memory too, and nothing of what it does to caches."""
+    """The share includes the agent's work for OCaml's memory too, but not its effect on caches."""
     section.add("CPU in the agent and at its probes, followed at 512 KiB", "%", [100 * ours / samples], f"of {samples:,} samples of perf",
                 "", 100 * (GOAL - 1))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sample costs by who captures its callstack, by frames of the stack; OCaml 4.13 and 5.3, without a daemon."""
+"""Cost of a sample by capture mode and stack depth; OCaml 4.13 and 5.3, without a daemon."""
 
 import dataclasses
 import os
@@ -13,16 +13,16 @@ from rounds import interleaved
 from spread import ratios
 from workloads import BUNDLED, OF_OCAML5, timed
 
-FRAMES = (10, 90, 400, 2000)  # of depths
+FRAMES = (10, 90, 400, 2000)  # stack depths for the program "depths"
 FRAMES_OF_OCAML5 = (10, 20, 30, 90, 400, 2000)
 # struct memprof_runtime_offsets of OCaml 5.3
 OFFSETS = struct.pack("<6I", 256, 464, 64, 384, 280, 0)
-C_HEAVY = "c_heavy"  # what is allocated by C, on short stacks
-WORDS_A_ROUND = 200   # of c_heavy
+C_HEAVY = "c_heavy"  # a program whose C code allocates on short stacks
+WORDS_A_ROUND = 200   # words per round of c_heavy
 RATES = (1e-3, 1e-2)
-SAMPLES = 300_000  # of each run
+SAMPLES = 300_000  # per run
 BARE, RUNTIME, AGENT, TRACKER = "bare", "runtime", "agent", "plain tracker"
-ENGINE = "engine alone"  # Gc.Memprof with callbacks that do nothing and callstacks of one frame
+ENGINE = "engine alone"  # Gc.Memprof with empty callbacks and callstacks of one frame
 MEMTRACE, MEMTRACE_BARE = "Memtrace", "bare, with Memtrace asleep"
 CAPTURES = {RUNTIME: 1, AGENT: 2}  # enum memprof_capture_by
 SAME_COLLECTIONS = 1.005
@@ -32,17 +32,17 @@ SAME_COLLECTIONS = 1.005
 class Done:
     cpu: float
     samples: int
-    minor: int  # collections
+    minor: int  # minor collections
 
 
 def go(process):
-    """CPU seconds of the process, and its minor collections so far."""
+    """(CPU seconds of one command, minor collections of the process so far)"""
     cpu, _, answer = timed(process.pid, lambda: process.ask("go"))
     return cpu, int(answer.split()[3])
 
 
 class Program(agent_process.AgentProcess):
-    """One process for all captures: what differs between them is the session."""
+    """One process for all capture modes, which differ only in the session."""
 
     def __init__(self, command, rate, folder):
         super().__init__(command[0], *command[1:], folder=folder.resolve())
@@ -51,7 +51,7 @@ class Program(agent_process.AgentProcess):
             self.write(self.control + agent_process.OFFSETS, OFFSETS)
 
     def session(self, capture):
-        """A session begins at a collection and ends with a sample."""
+        """Switches to a session, or to none, and waits until it holds. Returns the minor collections so far."""
         self.watch(capture is not None)
         wanted = (agent_process.IDLE, 0)
         if capture is not None:
@@ -72,7 +72,7 @@ class Program(agent_process.AgentProcess):
 
 
 class Tracked(harness.Target):
-    """The same program, which samples itself; how many samples it has is not known before its end."""
+    """The same program with its own tracker; the number of its samples is unknown until its end."""
 
     def __init__(self, command, folder, **env):
         super().__init__(*command, env={**os.environ, **env}, folder=folder)
@@ -82,7 +82,7 @@ class Tracked(harness.Target):
 
 
 def tracked(context, command, rate, folder):
-    """Those beside the program that the agent is in, by case."""
+    """The processes without the agent, by case."""
     files = pathlib.Path(context.files)
     found = {TRACKER: Tracked(command, folder, PLAIN_TRACKER=f"{rate:g} {files / 'tracker.events'}"),
              ENGINE: Tracked(command, folder, PLAIN_TRACKER=f"{rate:g}")}
@@ -122,7 +122,7 @@ def measure(context, section, row, command, rate, folder):
 
 
 def cost(done, case):
-    """Nanoseconds of CPU over bare for each sample; what samples itself has as many as the agent."""
+    """Nanoseconds of CPU per sample beyond bare. Programs that sample themselves have as many samples as the agent."""
     samples = done[case].samples or done[AGENT].samples
     bare = done[MEMTRACE_BARE if case == MEMTRACE else BARE]
     return (done[case].cpu - bare.cpu) / samples * 1e9

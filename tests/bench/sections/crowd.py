@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sample costs of one target alone, and beside others of the same program and agent, by who captures."""
+"""Cost of a sample in a single target, and beside others of the same program and agent, by capture mode."""
 
 import contextlib
 import pathlib
@@ -14,7 +14,8 @@ from spread import ratios
 from watching import LARGE_RING
 from workloads import CHURN, Bundled
 
-# (who captures, rate, others): a hit is a batch, or a sample; the kernel captures for 8 of a program unless asked for.
+# (capture mode, rate, other targets): a hit is a batch with runtime capture, a sample with kernel capture. Unless
+# kernel capture is requested, it serves at most 8 targets of a program.
 CASES = (("runtime", 1e-3, 99), ("kernel", 1e-4, 7), ("kernel", 1e-4, 99))
 MOST_SHORT = 9
 ALONE, CROWD = "alone", "crowd"
@@ -40,7 +41,7 @@ def run(context, section):
 
 
 def own_copies(folder):
-    """Other files to the kernel, which keeps probes by file."""
+    """Copies the program and the agent: to the kernel, which keeps probes by file, these are other files."""
     folder.mkdir(exist_ok=True)
     for file in (harness.TARGETS / "bench" / CHURN.name, peers.AGENT):
         shutil.copy2(file, folder)
@@ -59,7 +60,7 @@ def daemon_of(context, capture, agent=None):
 
 @contextlib.contextmanager
 def others(context, daemon, count):
-    """Targets that are sampled and do nothing."""
+    """Starts idle targets and samples them until the end of the block."""
     targets = []
     try:
         for _ in range(min(count, MOST_SHORT) if context.short else count):

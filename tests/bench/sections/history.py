@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A day of 10,000 sites, simulated: memory, and CPU time of the questions about it."""
+"""A simulated day of 10,000 sites: memory, and CPU time of the questions about it."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ def run(context, section):
     if not PROGRAM.exists():
         section.notes.append(f"skipped: {PROGRAM.name} is not built")
         return
-    # Exit code 1 says that a goal was missed, which `missed` names.
+    # Exit code 1 means a missed goal; `missed` names it.
     done = subprocess.run([PROGRAM], stdout=subprocess.PIPE, text=True, check=False)
     context.day.write_text(done.stdout)
     result = json.loads(done.stdout)

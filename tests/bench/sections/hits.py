@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probe hits for each sample, counted by the kernel."""
+"""Probe hits per sample, counted by the kernel."""
 
 import peers
 import probe_hits
@@ -8,8 +8,8 @@ from comparing import place
 from watching import LARGE_RING
 from workloads import WORKLOADS
 
-ROUNDS = 3  # a count, which hardly varies
-LOWEST_RATE = 1e-4  # below, there are too few samples in a run for a ratio
+ROUNDS = 3  # counts rarely vary
+LOWEST_RATE = 1e-4  # at lower rates a run has too few samples for a ratio
 
 
 def run(context, section):

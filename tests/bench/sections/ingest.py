@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon CPU per event: of a busy target at 1e-2, and of made-up events alone."""
+"""Daemon CPU per event, for a busy target at 1e-2 and for synthetic events alone."""
 
 import json
 import subprocess
@@ -11,11 +11,11 @@ from watching import LARGE_RING
 from workloads import CHURN
 
 RATE = 1e-2
-MAX_NS = 1000  # a million events a second on one core
+MAX_NS = 1000  # a million events per second on one core
 MAX_LIVE_BYTES = 64
 PROGRAM = harness.BUILD / "tests" / "ingest_bench"
 REPETITIONS = 3
-# What ingest_bench tells: (quantity, unit, factor, goal).
+# Output of ingest_bench: {key: (quantity, unit, factor, goal)}.
 TOLD = {"cpu_per_event": ("made-up events", "ns of CPU an event", 1e9, MAX_NS),
         "bytes_per_live_sample": ("live table", "bytes a sample", 1, MAX_LIVE_BYTES)}
 

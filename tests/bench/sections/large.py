@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon CPU of an attach to coqc with many plugins, and what its frames take in the kernel."""
+"""Daemon CPU of an attach to coqc with many plugins, and kernel memory of its frames."""
 
 import shutil
 

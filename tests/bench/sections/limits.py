@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times that tests tell and hold to limits here only: reactions of the page, questions about a day of history."""
+"""Times that tests check against limits only here: reactions of the page, questions about a day of history."""
 
 import json
 import os
@@ -8,13 +8,13 @@ import sys
 
 import harness
 
-# Other tests run beside them in make test.
+# In make test these would run beside other tests.
 TESTS = [("tests/dashboards/test_page_sites.py", "Large"), ("tests/dashboards/test_page_day.py", ""),
          ("tests/dashboards/test_flamegraph.py", "Large"), ("tests/e2e/test_limits.py", "")]
 
 
 def environment(context):
-    """With the day that was simulated before, if it was."""
+    """The environment, with the simulated day if it exists."""
     day = {"MEMPROFD_DAY": str(context.day)} if context.day.exists() else {}
     return {**os.environ, "MEMPROFD_TIMES": "1", **day}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemon memory for each sampled block that lives: a large live heap at a high rate."""
+"""Daemon memory per live sampled block: a large live heap at a high rate."""
 
 import daemon_cost
 import peers
@@ -8,12 +8,12 @@ from comparing import add_seen, note_losses
 from watching import LARGE_RING
 from workloads import LIVE_HEAP
 
-RATE = 0.2  # about a million live samples
-MAX_BYTES = 100  # a million of them in 100 MB
+RATE = 0.2  # results in about a million live samples
+MAX_BYTES = 100  # a million live samples in 100 MB
 
 
 class Weighed(peers.Memprofd):
-    """Also tells how many samples live then, and by how many bytes the daemon grew."""
+    """Also reports the number of live samples, and the growth of the daemon in bytes."""
     own = 0
 
     def watch(self, process):
@@ -35,7 +35,7 @@ def run(context, section):
 
 
 def one(context):
-    """One run, of a memprofd that has seen nothing else."""
+    """One run with a new memprofd."""
     with context.daemon(*LARGE_RING) as daemon:
         work, seen = peers.run(LIVE_HEAP, Weighed(daemon, RATE), context.files, context.scale)
     say(f"  {seen['live']:,.0f} live samples")

@@ -10,10 +10,10 @@ from spread import ratios
 from watching import LARGE_RING
 from workloads import WORKLOADS, Work
 
-COSTS_FROM = 1e-4  # at lower rates the cost of the samples is within the noise of a run
-# Target CPU over bare, of churn.
+COSTS_FROM = 1e-4  # at lower rates the noise of a run exceeds the cost of the samples
+# Goals for target CPU over bare, for churn.
 CHURN_GOALS = {(peers.Memprofd, rate): goal for rate, goal in ((1e-6, 1.005), (1e-5, 1.005), (1e-4, 1.02), (1e-3, 1.1))}
-# CPU per sample over the plain tracker's; elsewhere at most as much.
+# Goals for CPU per sample over the plain tracker's; elsewhere the goal is 1.
 OVER_TRACKER = {("churn", 1e-3): 0.65, ("churn", 1e-2): 0.65, ("deep", 1e-3): 0.85, ("deep", 1e-2): 0.85}
 
 
@@ -38,13 +38,13 @@ def measure(section, workload, runs):
     for (kind, rate), values in costs.items():
         tracker = costs.get((peers.Tracker, rate))
         if kind is peers.Memprofd and values and tracker:
-            # One round's cost of the tracker may be next to nothing, which makes no ratio.
+            # Uses the median, because the tracker's cost in a single round may be close to zero.
             over = ratios(values, [statistics.median(tracker)] * len(values))
             section.add("CPU per sample over the plain tracker's median", "", over, workload.name, rate_text(rate),
                         OVER_TRACKER.get((workload.name, rate), 1.0))
 
 
 def extra_per_sample(runs, bare):
-    """Nanoseconds of target CPU for each sample, in each round that has samples."""
+    """Nanoseconds of target CPU per sample, for each round with samples."""
     return [(work.cpu_per_unit() - without.cpu_per_unit()) * work.units / seen["samples"] * 1e9
             for (work, seen), (without, _) in zip(runs, bare, strict=True) if seen["samples"]]

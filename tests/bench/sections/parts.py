@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the target CPU of a sample goes at 1e-3: ns by part."""
+"""Target CPU of a sample at 1e-3, by part, in ns."""
 
 import agent_process
 import peers
@@ -25,7 +25,7 @@ def run(context, section):
 
 
 def one(case, workload, daemon, context):
-    """CPU seconds, samples, and runs and ns of the BPF programs."""
+    """Runs one case: (CPU seconds, samples, {BPF program: (runs, ns)})."""
     if case == AGENT:
         return agent_alone(workload, context.scale)
     peer = peers.Bare() if case == BARE else peers.Probed(daemon, RATE)
@@ -34,7 +34,7 @@ def one(case, workload, daemon, context):
 
 
 def agent_alone(workload, scale):
-    """The runtime's engine and the agent, which is told to sample, and nobody at its probes."""
+    """Runs a workload with a sampling agent, but without probes."""
     process = agent_process.AgentProcess(BUNDLED / workload.name, str(int(workload.amount * scale)))
     process.request(RATE, 1)
     process.watch(True)
@@ -45,7 +45,7 @@ def agent_alone(workload, scale):
 
 
 def parts_of(done):
-    """{part: ns a sample} of one round."""
+    """{part: ns per sample} of one round."""
     bare, (agent, agent_samples, _), (full, samples, programs) = done[BARE][0], done[AGENT], done[FULL]
     total = (full - bare) / samples * 1e9
     parts = {"engine and agent": (agent - bare) / agent_samples * 1e9}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a program stands still for a snapshot, beside forks of its own, and how soon there is an answer."""
+"""Pause of a program for a heap snapshot, beside its own forks, and time until an answer."""
 
 import contextlib
 import statistics
@@ -11,22 +11,22 @@ from heaps import Heap, Used
 MEGABYTES = (100, 1000, 4000)
 SHORT_MEGABYTES = (100,)
 ROUNDS = 5
-FORKS = 3  # of the program's own, before each snapshot and after it
-MAX_PAUSE = 1.1  # of its own fork, beside heaps.MORE_PAUSE_SECONDS
-MAX_ANSWER_SECONDS = 2  # of the smallest heap, from the command to who keeps it
-# Where malloc gives huge pages when it is told to: OCaml 5 maps its heap itself.
+FORKS = 3  # the program's own forks before each snapshot and after it
+MAX_PAUSE = 1.1  # goal relative to the program's own fork, after subtracting heaps.MORE_PAUSE_SECONDS
+MAX_ANSWER_SECONDS = 2  # goal for the smallest heap, from the command to the answer
+# The tunable makes malloc use huge pages. OCaml 5 maps its heap without malloc.
 PAGES = {"small pages": None, "huge pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}}
 HAS_HUGE_PAGES = "OCaml 4.13"
 
 
 def own_fork(heap):
-    """After a command, as the snapshot's comes after one: a second fork at once finds all in the processor's caches."""
+    """A fork after a command, as in a snapshot: a fork immediately after another one would find warm caches."""
     Used("--grpc.socket", heap.daemon.socket, "targets")
     return heap.own_fork()
 
 
 def paused(heap):
-    """Seconds that one snapshot and the program's own forks took."""
+    """(pause of one snapshot, median of the program's own forks), in seconds."""
     own = [own_fork(heap) for _ in range(FORKS)]
     told, _ = heap.take()
     own += [own_fork(heap) for _ in range(FORKS)]

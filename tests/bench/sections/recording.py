@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cost of a recording at 1e-3, on the workload with the most samples a second: recorded over not recorded."""
+"""Cost of a recording at 1e-3, on the workload with the most samples per second: recorded over not recorded."""
 
 import peers
 from comparing import add_over_bare, add_seen, runs_of

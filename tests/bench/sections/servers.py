@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers at 20, 50 and 80 % of what they can do, asked at fixed times: CPU per request and latency over bare."""
+"""Real servers at 20, 50 and 80 % of capacity, with requests at fixed times: CPU per request and latency over bare."""
 
 import statistics
 
@@ -13,29 +13,29 @@ from spread import said_limits, smallest_told
 from watching import Growth
 
 PAIRS = 20
-SECONDS = 0.5  # of each load, at each turn
-WARM = 0.1  # of what goes before them
+SECONDS = 0.5  # duration of each load in each turn
+WARM = 0.1  # duration of the load that precedes them
 LEAST_SECONDS = 0.1
-COUNTED = 8  # times as long
-CAPACITY = 5  # times that it is measured
-LOADS = (0.2, 0.5, 0.8)  # of capacity
+COUNTED = 8  # the load for counting probe hits is longer by this factor
+CAPACITY = 5  # number of measurements of the capacity
+LOADS = (0.2, 0.5, 0.8)  # shares of the capacity
 LATENCIES = (50, 99, 99.9)
-BARE, LATER = "bare", "bare, followed later"  # the process that is never touched; the other one before it is
-IDLE, USUAL, OFTEN = None, 1e-5, 1e-4  # the other one: let go, and attached at a rate
+BARE, LATER = "bare", "bare, followed later"  # the process that is never attached to; the other one before its attach
+IDLE, USUAL, OFTEN = None, 1e-5, 1e-4  # the other process after a detach, and while sampled at these rates
 GOALS = {IDLE: 1.01, USUAL: 1.01, OFTEN: 1.02}
 
 
 class Pair:
-    """Two processes of one program under the same load, of which one is followed in turn."""
+    """Two processes of one program under the same load; memprofd attaches to one and detaches from it in turn."""
 
     def __init__(self, daemon, bare, followed, seconds):
         self.daemon, self.bare, self.followed, self.seconds = daemon, bare, followed, seconds
-        self.rate = None  # at which it is followed now
-        self.seen = {case: [] for case in GOALS}  # (samples, seconds of memprofd, seconds) of each turn
+        self.rate = None  # current sampling rate of `followed`; None: detached
+        self.seen = {case: [] for case in GOALS}  # (samples, CPU seconds of memprofd, seconds) of each turn
         self.capacity = []
 
     def measure_capacity(self):
-        """By turns, so that both are warm."""
+        """Alternates between the processes, so that both are warm."""
         for _ in range(CAPACITY):
             self.capacity += [server.load.capacity(self.seconds) for server in (self.bare, self.followed)]
         for server in (self.bare, self.followed):
@@ -48,7 +48,7 @@ class Pair:
         if rate == self.rate:
             return
         pid = self.followed.pid
-        with self.followed.busy():  # in OCaml 4 a session ends with a minor collection, too
+        with self.followed.busy():  # in OCaml 4 the end of a session also needs a minor collection
             if self.rate:
                 self.daemon.detach(pid)
             if rate:
@@ -58,7 +58,7 @@ class Pair:
         self.rate = rate
 
     def work(self, case):
-        """{load: Slice}, each load for a while, the lowest first."""
+        """Runs all loads, the lowest first: {load: Slice}."""
         server = self.bare if case == BARE else self.followed
         if case in GOALS:
             self.turn_to(case)
@@ -72,7 +72,7 @@ class Pair:
         return found
 
     def programs(self, rate):
-        """(seconds of the programs at memprofd's probes, their runs, seconds of the server's CPU), as the kernel counts them."""
+        """(seconds of the BPF programs, their runs, the server's CPU seconds), as the kernel counts them."""
         self.turn_to(rate)
         with probe_hits.counted():
             hits = probe_hits.Hits(self.daemon.pid)
@@ -98,7 +98,7 @@ def run(context, section):
 def measure(section, program, pair, count):
     pair.measure_capacity()
     before = in_turns.with_all_loads(interleaved([BARE, LATER], count, pair.work))
-    pair.turn_to(USUAL)  # the agent comes, and stays
+    pair.turn_to(USUAL)  # injects the agent, which stays
     after = in_turns.with_all_loads(interleaved([BARE, *GOALS], count, pair.work))
     programs = {rate: pair.programs(rate) for rate in (USUAL, OFTEN)}
     pair.turn_to(None)
@@ -129,7 +129,7 @@ def column_of(case):
 
 
 def add_ratios(section, program, load, what, size, rounds, value):
-    """Over the process that is never touched, and over the same process let go; and what could be told by those."""
+    """Adds ratios to the untouched process and to the process after a detach, and the smallest detectable effects."""
     before, after = (in_turns.together(of, size) for of in rounds)
     was = in_turns.over(before, load, value, LATER, BARE)
     found = {f"{column_of(case)} / bare": (in_turns.corrected(in_turns.over(after, load, value, case, BARE), was), goal)
@@ -146,7 +146,7 @@ def add_ratios(section, program, load, what, size, rounds, value):
 
 
 def add_absolute(section, program, rounds):
-    """Of the process that is never touched, and of the load on it."""
+    """Adds absolute numbers of the untouched process, and of the load on it."""
     for load in LOADS:
         slices = [one[BARE][load] for one in rounds]
         row = row_of(program, load)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of a heap: what taking one costs, how large its file is, and time and memory of answers."""
+"""Heap snapshots: cost of taking one, size of its file, time and memory of answers."""
 
 import contextlib
 import os
@@ -13,19 +13,19 @@ from workloads import cpu_seconds
 MB = 1024
 SHORT_MB = 128
 GB = 1e9
-# The goals of the snapshots: a second and a half of a core for 1 GB, 16 % of the heap, no more memory than it has.
+# Goals: 1.5 s of CPU per GB, a file of 16 % of the heap, and no more memory than the heap.
 MAX_SECONDS_OF_TAKING, MAX_FILE, MAX_MEMORY = 1.5, 16, 100
 QUESTIONS = {"show": (), "retained": (), "why": ("make_order",), "garbage": (), "waste": ()}
 
 
 def ticks_of(pid, children):
-    """CPU time of a process, and of those that it has waited for."""
+    """CPU ticks of a process; with children, also those of the child processes that it has waited for."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15 if children else 13]))
 
 
 def cpu_of_all(daemon):
-    """CPU seconds of memprofd, and of the processes that read memory for it, those that have ended too."""
+    """CPU seconds of memprofd and of its processes that read memory, including ended ones."""
     def ticks():
         nurseries = harness.children(daemon.pid)
         try:
@@ -37,7 +37,7 @@ def cpu_of_all(daemon):
 
 
 def taken(heap):
-    """What one snapshot took, by quantity; of a GB of the heap where it is seconds."""
+    """Costs of one snapshot, by quantity; seconds are per GB of the heap."""
     before = cpu_of_all(heap.daemon)
     told, done = heap.take()
     gigabytes = told["heap_bytes"] / GB

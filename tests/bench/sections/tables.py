@@ -38,7 +38,7 @@ def prover(folder):
     return [real_programs.Coqc(folder / "work", goals=20_000)]
 
 
-# What starts a busy program, and the command that it needs.
+# (function that starts a busy program, command that it needs)
 PROGRAMS = [(small, ""), (many_sites, ""), (server, "ocsigenserver.opt"), (compiler, "ocamlopt.opt"), (prover, "coqc")]
 
 
@@ -52,7 +52,7 @@ def run(context, section):
 
 
 def measure(context, section, daemon, start):
-    """A process for each attach, because the agent stays in one that it was injected into."""
+    """Measures attaches, each to a new process, because an injected agent stays in its process."""
     measured, descriptors = [], 0
     for _ in range(context.at_least(ROUNDS)):
         with contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and CPU of memprofd for each idle target, of 2 to 300, sampled at the default rate."""
+"""Memory and CPU of memprofd per idle target, for 2 to 300 targets, sampled at the default rate."""
 
 import time
 
@@ -9,9 +9,9 @@ from bench_context import say
 
 COUNTS, SHORT_COUNTS = (2, 10, 50, 100, 300), (2, 20)
 SECONDS, SHORT_SECONDS = 30, 3
-MAX_END_SECONDS = 600  # before Linux 6.6 it waits for the kernel at each probe that it takes away
-MOST_END_SECONDS = 10  # the goal, however many there are
-GOALS_FROM = 50  # what memprofd needs for itself counts with fewer
+MAX_END_SECONDS = 600  # before Linux 6.6, memprofd waits for the kernel at each probe that it removes
+MOST_END_SECONDS = 10  # goal for any number of targets
+GOALS_FROM = 50  # with fewer targets, memprofd's own needs distort the numbers
 
 
 def run(context, section):
@@ -31,7 +31,7 @@ def run(context, section):
 
 
 def cost_of(context, count):
-    """A memprofd for each count: what earlier targets left is no cost of the later ones."""
+    """Costs of one count of targets. Each count has its own memprofd, so that earlier targets do not add to it."""
     targets = []
     try:
         with context.daemon() as daemon:

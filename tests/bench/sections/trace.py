@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written for each sample at 1e-3, and what writing it costs, beside other tools' files."""
+"""Bytes written per sample at 1e-3, and the cost of writing them, beside other tools' files."""
 
 import peers
 from comparing import add_over_bare, add_seen, runs_of

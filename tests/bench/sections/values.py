@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program says about itself, and 1,000 of its values watched at 10 Hz: over the same without."""
+"""Cost of publishing values, and of watching 1,000 values at 10 Hz, over the same program without."""
 
 import contextlib
 import pathlib
@@ -13,13 +13,13 @@ from spread import ratios
 
 PROGRAMS = (("OCaml 4.13", harness.TARGETS, "threads"), ("OCaml 5.3", harness.TARGETS5, "domains"))
 WORKERS = (1, 2, 4)
-TURNS, BLOCKS, LISTS = 30_000_000, 3_000_000, 100_000_000  # ten seconds of lists
-# With and without, turns of each worker, what it is called, and how many ns are the goal on OCaml 4 and 5.
+TURNS, BLOCKS, LISTS = 30_000_000, 3_000_000, 100_000_000  # LISTS take ten seconds
+# Kind with and without publishing, turns of each worker, name, goals in ns for OCaml 4 and 5.
 SAYINGS = (("points", "bare", TURNS, "a point", (1, 3)), ("timers", "bare", TURNS // 3, "a timer, start and stop", (25, 25)),
            ("marks", "blocks", BLOCKS, "a mark", (50, 50)), ("lines", "bare", TURNS, "a line that nobody sees", (1, 1)),
            ("phases", "bare", TURNS // 10, "a phase, begin and end", (None, None)),
            ("c_points", "c_bare", TURNS, "a point of C code", (None, None)))
-WATCHES = 10  # a second
+WATCHES = 10  # per second
 WATCHED = (("together", "^Thousand"), ("each on a page of its own", "^Apart"))
 MOST_CORE_PERCENT, MOST_RATIO = 1, 1.1
 
@@ -56,7 +56,7 @@ def add(section, row, with_it, without, turns, goal):
 
 
 def watched(context, section, name, folder):
-    """memprofctl is somebody else's CPU; memprofd's is that of all its processes, serialization too."""
+    """Excludes the CPU of memprofctl; memprofd's includes all its processes, and serialization."""
     target = harness.Target("bench/many_values", folder=folder)
     lists = int(LISTS * context.scale)
     try:
@@ -74,7 +74,7 @@ def watched(context, section, name, folder):
 
 
 def one(daemon, target, lists, names, file):
-    """(CPU seconds of the target, percent of a core that memprofd took); what is watched goes to the file."""
+    """(CPU seconds of the target, percent of a core that memprofd took); the watched values are written to the file."""
     with watching(daemon, names, file) if names else contextlib.nullcontext():
         cpu, began = cpu_of_all(daemon), time.monotonic()
         used = target.command(f"run {lists}")["cpu"]
@@ -82,7 +82,7 @@ def one(daemon, target, lists, names, file):
 
 
 def cpu_of_all(daemon):
-    """Seconds of memprofd and of the processes that read targets' memory for it."""
+    """CPU seconds of memprofd and of its processes that read targets' memory."""
     pids = [daemon.pid]
     for pid in pids:
         pids += harness.children(pid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A walk of the stack by what has changed, against the runtime's own walk; OCaml 4.13, nothing else of a sample."""
+"""The agent's incremental stack walk against the runtime's walk, without other costs of a sample; OCaml 4.13."""
 
 import json
 import subprocess
@@ -8,12 +8,12 @@ import harness
 
 PROGRAM = harness.TARGETS / "bench" / "stack_walk"
 FRAMES = (10, 90, 400, 2000)
-ANEW = 3  # innermost frames that are new each time
+ANEW = 3  # innermost frames that change each time
 MEASURES = (("agent", "delta"), ("runtime", "runtime"))
 
 
 def run(context, section):
-    rounds = 2 * context.pairs  # both orders alike
+    rounds = 2 * context.pairs  # each order equally often
     for frames in FRAMES:
         done = subprocess.run([PROGRAM, str(frames), str(ANEW), str(rounds)], capture_output=True, text=True, check=True)
         rows = [json.loads(line) for line in done.stdout.splitlines()]

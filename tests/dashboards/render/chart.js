@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time series panels, drawn by uPlot, and heat maps.
+// Time series panels, drawn with uPlot, and heat maps.
 'use strict';
 
 const rgba = (hex, alpha) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(',')},${alpha})`;
@@ -21,7 +21,7 @@ const POWERS_OF_TWO = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 const isStacked = (series) => series.config.custom.stacking?.mode === 'normal';
 
-// Each stacked series on top of those before it.
+// Adds to each stacked series the ones before it.
 function stack(series, rows) {
   let below = null;
   return rows.map((row, index) => {
@@ -47,7 +47,7 @@ function lineOf(series) {
   };
 }
 
-// Between a stacked series and the one below, between limits of an estimate.
+// Bands between a stacked series and the one below it, and between the limits of an estimate.
 function bandsOf(series) {
   const bands = [];
   let below = -1;
@@ -122,7 +122,7 @@ function drawTimeSeries(panel, body, time) {
     scales: { x: { time: true, range: () => [time.start, time.end] }, y: scaleOf(panel, series),
               right: { range: (_, low, high) => [0, high * 1.1] } },
   };
-  // A band does not fill below the lowest stacked series: its own fill does.
+  // No band covers the area below the lowest stacked series, so the series fills it itself.
   const lowest = series.findIndex(isStacked);
   if (lowest >= 0) {
     const opacity = series[lowest].config.custom.fillOpacity / 100;
@@ -135,7 +135,7 @@ function drawTimeSeries(panel, body, time) {
 
 // ---------------------------------------------------------------- heat maps
 
-// Counts within each bucket: those up to its limit less those up to the limit before.
+// Counts within each bucket: the difference between its cumulative count and the previous one.
 function bucketsOf(panel) {
   const series = seriesOf(panel).map((s) => ({ le: Number(s.labels.le.replace('+Inf', 'Infinity')), at: new Map(s.values) }))
     .sort((a, b) => a.le - b.le);
@@ -143,7 +143,7 @@ function bucketsOf(panel) {
     Math.max(0, value - (index > 0 ? series[index - 1].at.get(time) ?? 0 : 0))])) }));
 }
 
-// An approximation of the Turbo colours, from 0 to 1.
+// Approximates the Turbo colour map; x is from 0 to 1.
 function turbo(x) {
   const polynomial = (c) => Math.max(0, Math.min(255, c.reduceRight((sum, k) => sum * x + k, 0)));
   return `rgb(${[[34.61, 1172.33, -10793.56, 33300.12, -38394.49, 14825.05],

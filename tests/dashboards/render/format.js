@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers with units, named by Grafana's ids of units.
+// Formats numbers with units, which have Grafana's ids.
 'use strict';
 
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti'];

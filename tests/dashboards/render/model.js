@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a panel says about its series: names, colours, overrides.
+// Configuration of a panel's series: names, colours, overrides.
 'use strict';
 
 const PALETTE = ['#7EB26D', '#EAB839', '#6ED0E0', '#EF843C', '#E24D42', '#1F78C1', '#BA43A9', '#705DA0', '#508642',
@@ -29,7 +29,7 @@ function matches(override, name) {
   throw new Error(`matcher ${id}`);
 }
 
-// The field configuration of a series, overrides applied; `custom.x` as custom[x].
+// The field configuration of a series with its overrides; an override of `custom.x` sets custom[x].
 function configOf(panel, name) {
   const config = structuredClone(panel.fieldConfig.defaults);
   config.custom ??= {};

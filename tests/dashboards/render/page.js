@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays a dashboard out as Grafana does: 24 columns, rows of 30 pixels, 8 between.
+// Lays a dashboard out as Grafana does: 24 columns, rows of 30 pixels, gaps of 8 pixels.
 'use strict';
 
 const DRAW = { timeseries: drawTimeSeries, heatmap: drawHeatmap, stat: drawStat, bargauge: drawBars, table: drawTable };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of numbers: stat, bar gauge, table.
+// Panels that show numbers: stat, bar gauge, table.
 'use strict';
 
 const latest = (series) => series.values.at(-1)[1];
@@ -36,7 +36,7 @@ function drawBars(panel, body) {
 
 // ---------------------------------------------------------------- tables
 
-// Grafana's merge: rows with equal labels become one, values in columns of their own.
+// Grafana's merge: rows with equal labels become one row with one column for each query's value.
 function merged(panel) {
   const rows = new Map();
   panel.targets.forEach((target, index) => {
@@ -50,8 +50,8 @@ function merged(panel) {
   return [...rows.values()];
 }
 
-// Fields in the order that the organize transformation gives; those it does not know come last in
-// Grafana. Labels of Prometheus's own are not worth a column.
+// Fields in the order of the organize transformation; Grafana puts unknown ones last. Labels that
+// Prometheus adds get no column.
 function columnsOf(panel) {
   const { indexByName, renameByName } = panel.transformations.find(({ id }) => id === 'organize').options;
   return Object.entries(indexByName).sort(([, a], [, b]) => a - b)

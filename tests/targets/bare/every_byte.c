@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program in which nearly every byte of a megabyte and a half of code is executed again and
-// again, most of them in the middle of an instruction: a breakpoint that was meant for another
-// program changes what it computes, or kills it. Says "ready PID", computes until it is told
-// "exit", and then says "fine" when all was right.
+// Continuously executes almost every byte of 1.5 MB of code; most bytes are in the middle of an
+// instruction. A breakpoint meant for another program would change its results or kill it. Prints
+// "ready PID", computes until the command "exit", and then prints "fine" if all results were
+// correct.
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes a program that allocates at 10,000 sites, 100 in each of 100 modules, which a
-# test of what is shown of so many needs: part_00.ml ... part_99.ml and many_sites.ml in
-# the folder `out`.
+# Writes a program that allocates at 10,000 sites, 100 in each of 100 modules, for tests
+# that need so many: part_00.ml ... part_99.ml and many_sites.ml in the folder
+# `out`.
 #
-# Site i allocates arrays of 20 to 219 words, header included; of those with an even
-# number the last one stays alive. One module of all would take minutes to compile.
+# Site i allocates arrays of 20 to 219 words, header included. If i is even, the site's
+# last array stays alive. A single module for all sites would take minutes to compile.
 #
-#   go ROUNDS   every site allocates once a round; answers "done"
+#   go ROUNDS   every site allocates once per round; answers "done"
 #   full        a full collection; answers "done"
 #   exit
 BEGIN {

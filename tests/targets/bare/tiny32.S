@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A 32-bit program that prints "ready", then waits for signals: what memprofd must refuse. */
+/* A 32-bit program, which memprofd must refuse. Prints "ready", then waits for signals. */
 	.globl _start
 	.text
 _start:

@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Functions that count their own calls, for what is counted from outside: recursion, tail calls, loops, exceptions, switches,
-   closures, threads.
+(* Functions that count their own calls, to compare with call traces: recursion, tail calls, loops, exceptions, switches,
+   closures, threads. "go N" runs N rounds and answers {"counts":{"Traced.deep":N,...},"seconds":S}, counted since the start.
 
-   "allocate N" calls one N times that allocates 301,001 words. "go N" runs N rounds and answers {"counts":{"Traced.deep":N,...},"seconds":S}: since the start. "spin" calls one of them
-   until the next command, and answers the same. "fork" has a child call one, whose calls are not the program's. *)
+   "allocate N" calls a function that allocates 301,001 words N times. "spin" calls a function until the next command, and
+   answers the same. "fork" calls a function in a child, whose calls must not count. *)
 
 let counts : (string * int ref) list ref = ref []
 
@@ -31,7 +31,7 @@ let[@inline never] rec deep n =
   incr deep_count;
   if n = 0 then 0 else 1 + deep (n - 1)
 
-(* Each calls the other last: a jump. *)
+(* They tail-call each other, by a jump. *)
 let[@inline never] rec even n =
   incr even_count;
   if n = 0 then true else odd (n - 1)
@@ -42,7 +42,7 @@ and[@inline never] odd n =
 
 let[@inline never] nothing () = ignore (Sys.opaque_identity !sink)
 
-(* A loop, whatever its number of turns: one call. *)
+(* A loop counts as one call, whatever its number of iterations. *)
 let[@inline never] rec turns n sum =
   nothing ();
   if n = 0 then sum else turns (n - 1) (sum + n)
@@ -58,7 +58,7 @@ let[@inline never] raiser n =
   nothing ();
   if n land 3 = 0 then raise (Left n) else n
 
-(* Left by what it calls. *)
+(* Its callee's exception ends it. *)
 let[@inline never] passer n =
   incr passer_count;
   let m = raiser n in
@@ -71,7 +71,7 @@ let[@inline never] catcher n =
 
 type shape = A | B | C | D | E | F | G of int
 
-(* A table of jumps, some of which are calls that come last. *)
+(* A jump table with some tail calls. *)
 let[@inline never] chooser shape =
   incr chooser_count;
   match shape with
@@ -92,7 +92,7 @@ let[@inline never] closed by x =
 
 let[@inline never] apply f x = f x
 
-(* 6 words an element: a cell and a pair. *)
+(* Allocates 6 words per element: a cell and a pair. *)
 let[@inline never] rec build n =
   incr build_count;
   if n = 0 then [] else let rest = build (n - 1) in (n, n) :: rest
@@ -105,20 +105,20 @@ let[@inline never] threaded n =
 
 let kept = ref []
 
-(* More than a minor heap has room for, and a block that is too large for it. *)
+(* Allocates more than fits into a minor heap, and a block that is too large for it. *)
 let[@inline never] allocates n =
   incr allocates_count;
   for i = 1 to n do kept := [ i ] done;
   ignore (Sys.opaque_identity (Array.make 1000 n))
 
-(* Its first instructions allocate. *)
+(* Allocates in its first instructions. *)
 let[@inline never] pair n = (n, n)
 
 let[@inline never] paired n =
   incr paired_count;
   ignore (Sys.opaque_identity (pair n))
 
-(* Its symbol does not say in which module of the file it is. *)
+(* The symbol of step does not contain the name of this inner module. *)
 module Inner = struct
   let step_count = counter "Inner.step"
 

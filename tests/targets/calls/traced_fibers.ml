@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: functions that count their own calls and are in the middle of them when their fiber is left, goes on, is ended or
-   gets a larger stack.
+(* OCaml 5: functions that count their own calls. During a call their fiber is suspended, resumed or ended, or gets a larger
+   stack.
 
-   "go N" runs N rounds and answers {"counts":{"Traced_fibers.waits":N,...}}: since the start. "hop N" has N of them left
-   in one domain and go on in another. *)
+   "go N" runs N rounds and answers {"counts":{"Traced_fibers.waits":N,...}}, counted since the start. "hop N" makes N calls
+   that begin in one domain and continue in another. *)
 
 open Effect
 open Effect.Deep
@@ -17,7 +17,7 @@ let ended_count = ref 0
 let sink = ref 0
 let[@inline never] nothing () = ignore (Sys.opaque_identity !sink)
 
-(* Left for the handler in its middle, and entered again. *)
+(* Suspended during the call, and resumed. *)
 let[@inline never] waits n =
   incr waits_count;
   let m = perform (Wait n) in
@@ -28,7 +28,7 @@ let[@inline never] rec grows n =
   incr grows_count;
   if n = 0 then 0 else 1 + grows (n - 1)
 
-(* Never comes back: its fiber is ended by an exception. *)
+(* Never returns: an exception ends its fiber. *)
 let[@inline never] ended n =
   incr ended_count;
   let m = perform (Wait n) in
@@ -63,7 +63,7 @@ let answer () =
     "{\"counts\":{\"Traced_fibers.waits\":%d,\"Traced_fibers.runs\":%d,\"Traced_fibers.grows\":%d,\"Traced_fibers.ended\":%d}}\n%!"
     !waits_count !runs_count !grows_count !ended_count
 
-(* What is left here comes back in another domain. *)
+(* The call is suspended in this domain and resumed in another. *)
 let hop i =
   runs waits i;
   Domain.join (Domain.spawn (fun () -> (Queue.pop queue) ()))

@@ -1,11 +1,11 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Three programs that keep more than they need, as found in real ones by the thesis on ocp-memprof: a parser
-   whose generator's environment keeps the last tree, finalisers whose functions keep what they are to free,
-   and a type checker that never forgets what it has renamed. Each answers "work" once it is ready. *)
+(* Three programs that keep more than they need, like real ones that the thesis on ocp-memprof describes: a
+   parser whose generator's environment keeps the last tree, finalisers whose closures keep the buffers they
+   should free, and a type checker that keeps all renamed types. "begin CASE" runs one, "work" allocates. *)
 
 let numbers = 20_000
 
-(* Nobody needs the tree; it stays on the stack of the environment of Parsing. *)
+(* The tree is not needed, but stays on the stack in the environment of Parsing. *)
 let parse () =
   let read = ref 0 in
   let token _ =

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Has modules called as two of the OCaml compiler's are. Each command allocates a little. *)
+(* Has two modules with names of the OCaml compiler's. Each command allocates a little. *)
 
 let () =
   Handshake.ready ();

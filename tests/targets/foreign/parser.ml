@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* As Path. *)
+(* Like Path, a name of the compiler's. *)
 
 type token = Word of string | Number of { value : int ref }
 

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A module that the library of OCaml's compiler has, too, with other types. *)
+(* The library of OCaml's compiler has a module with this name too, with other types. *)
 
 type step = { name : string; mutable visits : int }
 

@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A heap of the size that is asked for, as servers have them: a table of records with strings and lists, a map, boxed
-   numbers. "fill MB" makes it, with so many MB in blocks at least, and answers with how many; from then on a little is
-   allocated every some ms. "count" answers with what the runtime counts: live blocks and words after a collection of
-   everything. "fork" answers with how long a fork took, whose child ends at once. *)
+(* A heap like a server's, of the requested size: a table of records with strings and lists, a map, boxed numbers. "fill MB"
+   fills it with at least MB MiB of blocks and answers the live MiB. The program then allocates a little every few
+   milliseconds. "count" answers the runtime's counts of live blocks and words after a full collection. "fork" answers the
+   duration of a fork whose child ends immediately. *)
 
 module Names = Map.Make (String)
 

@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Leaves things behind at moments that the test chooses.
+(* Produces garbage at moments that the test chooses.
 
-   "make" keeps orders; "drop" lets go of them; "begin" has the collector begin a major cycle, "major" has it
-   end that one, "full" collects everything; "tick" allocates a little. All answer {}. *)
+   "make" creates orders and keeps them; "drop" drops them; "begin" starts a major cycle of the collector,
+   "major" finishes it, "full" collects everything; "tick" allocates a little. All answer {}. *)
 
 type order = { id : int; a : int; b : int; c : int; d : int; e : int; f : int; g : int }
 
@@ -14,7 +14,7 @@ let make () =
   orders := List.init 20_000 make_order;
   Gc.minor ()
 
-(* OCaml 4 begins when the minor heap is empty, which Memprof's callbacks may prevent. *)
+(* OCaml 4 starts a cycle only with an empty minor heap, which Memprof's callbacks may prevent. *)
 let begin_cycle () =
   for _ = 1 to 20 do
     Gc.minor ();

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A server whose orders hang from its stack alone: no module says of which type they are. "take N" makes N of them, more
-   than the collector keeps in the minor heap, and answers with how many there are. *)
+(* A server whose orders are reachable only from its stack, so that no module determines their types. "take N" creates N
+   orders, more than fit into the minor heap, and answers their total number. *)
 
 type line = { item : string; mutable count : int; price : float }
 type state = Open | Paid of { by : string; at : float } | Sent of line list

@@ -1,12 +1,12 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Keeps strings that nobody else may see, some of them twice, floats, and Buffers.
+(* Keeps secret strings, some of them twice, floats, and Buffers.
 
-   "tick" allocates a little, and answers with how many words the strings take that are like one before them,
-   and how many are not in use of the Buffers of which most is not. *)
+   "tick" allocates a little. It answers the words of strings that equal an earlier one, and the unused words
+   of the Buffers that are mostly unused. *)
 
 let kept_twice = 1_000
 
-(* Made when it runs, so that no file has them. *)
+(* Computed at run time, so that no file contains them. *)
 let secret i = Printf.sprintf "secret-%s-%06d" (String.map Char.uppercase_ascii "of the program") i
 let secrets = Array.init (2 * kept_twice) (fun i -> secret (i mod kept_twice))
 let long = String.concat "" (List.init 5_000 secret)
@@ -21,7 +21,7 @@ let buffer ~size ~used =
 let large = List.init 20 (fun i -> buffer ~size:65_536 ~used:(100 * i))
 let full = List.init 20 (fun _ -> buffer ~size:65_536 ~used:60_000)
 
-(* Which look like Buffers, but for what they hold. *)
+(* Blocks with the shape of Buffers but other contents. *)
 let fields4 = List.init 100 (fun i -> ("secret", i, 16, "secret"))
 let fields3 = List.init 100 (fun i -> (("secret", 16), i, "secret"))
 let small = ref (ref 0)

@@ -1,15 +1,15 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* OCaml 5: allocates in fibers of every kind: nested ones, such as grow and are moved, such as are
-   resumed on other stacks than they were suspended on, discontinued ones, forgotten ones, and with C
-   calling OCaml between. Commands:
+(* OCaml 5: allocates in fibers of every kind: nested ones, ones that grow and move, ones that are
+   resumed on another stack than the one they were suspended on, discontinued ones, dropped ones, and
+   with C code between that calls OCaml. Commands:
 
-     go N        N rounds
-     deep N      N rounds on a stack of 200 frames
-     thread      another thread that works from then on
-     spawn       a domain that works from then on, whose parent is the one that answers
-     join        ends what was spawned last
+     go N        runs N rounds
+     deep N      runs N rounds on a stack of 200 frames
+     thread      starts another thread that works from then on
+     spawn       starts a domain that works from then on; its parent is the domain that answers
+     join        ends all spawned domains
      stop        Gc.Memprof.stop
-     start       Gc.Memprof.start with a tracker of its own, which counts samples
+     start       Gc.Memprof.start with its own tracker, which counts samples
      exit
 
    Each answers {"rounds":N,"own_samples":N}. *)
@@ -19,14 +19,14 @@ external by_c : (unit -> int) -> int = "fibers_by_c"
 let sink = Atomic.make 0
 let use n = Atomic.set sink ((Atomic.get sink + n) land 0xFFFFFFF)
 let[@inline never] pair i = fst (Sys.opaque_identity (i, [ i ]))
-let[@inline never] text i = String.length (Sys.opaque_identity (String.make (1 + (i land 31)) 'f')) (* by C *)
+let[@inline never] text i = String.length (Sys.opaque_identity (String.make (1 + (i land 31)) 'f')) (* C code allocates *)
 let[@inline never] rec deep n i = if n = 0 then pair i + text i else 1 + deep (n - 1) i + pair n
 
 type _ Effect.t += Wait : int -> int Effect.t
 
 open Effect.Deep
 
-(* Its stack grows, in a fiber too, while frames of it are known. *)
+(* The stack grows, also in a fiber, while the agent remembers frames of it. *)
 let[@inline never] rec growing n i =
   let a = pair i in
   if n = 0 then a else a + growing (n - 1) i + text n
@@ -47,7 +47,7 @@ let[@inline never] rec nested depth i =
 
 exception Gone of int
 
-(* Suspended fibers, by who resumes them: on a stack of another depth, by another fiber, or thread. *)
+(* Suspended fibers. They are resumed on a stack of another depth, by another fiber or by another thread. *)
 let waiting : (int, int) continuation Queue.t = Queue.create ()
 let waiting_lock = Mutex.create ()
 
@@ -76,7 +76,7 @@ let[@inline never] rec resumed_from depth i =
     | Some k when i mod 5 = 0 -> pair (discontinue k (Gone i)) + pair i
     | Some k -> pair (continue k i) + pair i
 
-(* C between: what is further out is no parent of what OCaml code performs there, and is walked over. *)
+(* With C code between: effects performed inside cannot reach outer fibers, but walks still pass the C frames. *)
 let[@inline never] between i = by_c (fun () -> growing (i mod 30) i + by_c (fun () -> nested 1 i + pair i)) + pair i
 
 let[@inline never] in_a_fiber i f =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Not every OCaml that this is compiled with has its headers. */
+/* Declared here, because not every OCaml that compiles this file has its headers. */
 #include <stdint.h>
 
 typedef intptr_t value;

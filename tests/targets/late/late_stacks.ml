@@ -1,16 +1,16 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* What C code allocates, whose Memprof callbacks come later than the samples, on stacks that are
-   gone by then. Commands:
+(* Lets C code allocate. Its Memprof callbacks run later than the samples, when the stacks of the samples
+   no longer exist. Commands:
 
-     go N        N rounds of OCaml and C allocations on stacks of many depths
-     policy P    Gc.set with another allocation policy
-     compact     C allocates on some stacks, and before OCaml does again the heap is compacted
-     minor       a minor collection
+     go N        runs N rounds of OCaml and C allocations on stacks of many depths
+     policy P    sets another allocation policy with Gc.set
+     compact     lets C allocate on some stacks, and compacts the heap before OCaml allocates again
+     minor       runs a minor collection
      stop        Gc.Memprof.stop
-     thread      another thread that works from then on
-     words N     C allocates N blocks of one word in the major heap
-     fork        a child that works until it is told nothing more; answers its pid
-     exec FILE   becomes that program
+     thread      starts another thread that works from then on
+     words N     lets C allocate N blocks of one word in the major heap
+     fork        forks a child that works until its parent ends; answers its pid
+     exec FILE   executes that program
      exit
 
    Each answers {"rounds":N,"compactions":N,"pid":N}. *)
@@ -22,12 +22,12 @@ let child = ref 0
 let sink = ref 0
 let use n = sink := (!sink + n) land 0xFFFFFFF
 
-(* Allocated by C in the major heap; nothing here makes OCaml allocate. *)
+(* C code allocates in the major heap; OCaml code allocates nothing here. *)
 let[@inline never] by_c words = use (Bytes.length (Sys.opaque_identity (Bytes.create (8 * words))))
 let[@inline never] rec left depth words = if depth = 0 then by_c words else (right (depth - 1) words; use 1)
 and[@inline never] right depth words = if depth = 0 then by_c words else (left (depth - 1) words; use 2)
 
-(* The stacks that these were sampled on are gone when OCaml allocates. *)
+(* The stacks of these samples no longer exist when OCaml allocates the next time. *)
 let[@inline never] late i =
   for k = 1 to 4 do
     left (((i * 7) + (k * 11)) mod 60) 300;

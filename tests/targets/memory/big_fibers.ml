@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Fibers that wait deep in a recursion: argument 1 of them, argument 2 calls deep. *)
+(* Fibers that wait deep in a recursion. Argument 1 is their number, argument 2 the depth in calls. *)
 
 open Effect
 open Effect.Deep

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Leaks what libraries in C take. "zlib N", "bigarrays N" and "ssl N" keep N streams of zlib, Bigarrays of 100,000 bytes and
-   contexts of OpenSSL, each from a line of its own. Answers: how many bytes malloc has given out since, by its own count. *)
+(* Leaks memory of C libraries. "zlib N", "bigarrays N" and "ssl N" keep N streams of zlib, Bigarrays of 100,000 bytes and
+   contexts of OpenSSL, each from a separate line. Each answers the bytes that malloc has handed out for the command. *)
 
 external taken : unit -> int = "c_leaks_taken"
 external deflate_init : unit -> int = "c_leaks_deflate_init"
@@ -28,6 +28,6 @@ let rec serve () =
 
 let () =
   Ssl.init ();
-  make_context (); (* what the library sets up once *)
+  make_context (); (* so that the library's one-time setup is done *)
   Handshake.ready ();
   serve ()

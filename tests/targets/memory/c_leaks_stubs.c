@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zlib's streams, and what malloc says that it has given out. */
+/* zlib's streams, and malloc's own count of allocated bytes. */
 #define CAML_NAME_SPACE
 #include <malloc.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ value c_leaks_taken(value unit) {
   return Val_long((long)(info.uordblks + info.hblkhd));
 }
 
-/* Held by a word that the collector does not look at. */
+/* Returns the stream as a tagged word, which the collector ignores. */
 value c_leaks_deflate_init(value unit) {
   z_stream* stream = calloc(1, sizeof(*stream));
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// To be preloaded: a malloc that is left in the middle in all ways that there are. LEAVES says which:
+// To be preloaded: a malloc that is interrupted in all possible ways. LEAVES selects one:
 //
-//   stacks  a handler of signals and a coroutine take blocks on stacks that lie above, the handler also from time to time
-//   jumps   a signal's handler jumps away
+//   stacks  a signal handler and a coroutine allocate on higher stacks, the handler also between
+//   jumps   a signal handler jumps out of the call
 //   ends    the thread ends
-//   stays   it stays there from when there is a file $LEAVES_STAY until there is a file $LEAVES_GO, while a handler takes
-//           blocks on a stack that lies above
+//   stays   once the file $LEAVES_STAY exists, a call waits for the file $LEAVES_GO, while a signal
+//           handler allocates on a higher stack
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,9 +23,9 @@
 void *__libc_malloc(size_t bytes);
 void __libc_free(void *block);
 
-// What is done in the middle of this thread's next call.
+// Called in the middle of this thread's next call of malloc.
 static __thread void (*leave)(void) __attribute__((tls_model("initial-exec")));
-// The handler takes this one: it may have interrupted the C library's malloc.
+// The handler's block. The handler may have interrupted the C library's malloc, so cannot call it.
 static char of_handler[BLOCK] __attribute__((aligned(16)));
 static __thread int in_handler __attribute__((tls_model("initial-exec")));
 static ucontext_t here, there;
@@ -49,7 +49,7 @@ static void take(void) {
   free(block);
 }
 
-// What the thread was about to do it does itself: a switch of stacks would let another signal in, on this stack once more.
+// Clears `leave` meanwhile: a switch of stacks in the handler would allow a signal on its stack.
 static void handle(int number) {
   void (*of_thread)(void) = leave;
   leave = NULL;

@@ -1,15 +1,15 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Allocates memory of C's malloc from known lines of OCaml code, in the ways in which libraries do, and says how much.
-
-   Commands: "leak N SIZE" keeps N blocks for good; "streams N" opens and closes N streams of the size of zlib's, "keep N"
-   leaves them open; "grow N" resizes a block N times, now and then in vain; "kinds N" takes and frees N of each function;
-   "pairs N" takes and frees N blocks of 64 bytes and answers the nanoseconds for each;
-   "noalloc N" and "blocking N" keep blocks of 1,000 bytes taken by an external without a note, and with the lock released;
-   "threads N" has N threads of C take and free blocks from now on, and "calm" ends them and frees the rest; "load FILE N" has a library that is loaded now keep N
-   blocks, "unload" unloads it; "fork" runs a child that does "kinds" and ends; "spin" allocates in OCaml until a byte
-   comes; "minor" is a minor collection; "forbid" is a filter of seccomp that kills for mprotect;
-   "known N" takes N blocks at each of many lines and answers what was taken there and what of it stays; "hold N MS" frees
-   N blocks after MS milliseconds; "unseen N SIZE" takes N blocks and frees them by a function of its own; "paths N M" has M threads take N blocks of each size on a path of its own. Answers: the bytes that C has asked for by that command, or "failed". *)
+(* Allocates native blocks from known lines of OCaml code, in the ways of real libraries, and reports the sizes. Each
+   command answers the bytes that C code has requested for it, or "failed".
+   "leak N SIZE" keeps N blocks; "streams N" opens and closes N streams with the sizes of zlib's, "keep N" leaves them open;
+   "grow N" resizes a block N times, with failed attempts in between; "kinds N" allocates and frees N blocks with each
+   function; "pairs N" allocates and frees N blocks of 64 bytes and answers the nanoseconds per pair; "noalloc N" and
+   "blocking N" keep blocks of 1,000 bytes from an external without a note, and without the runtime lock; "threads N" starts N
+   threads of C that allocate and free blocks, "calm" ends them and frees the rest; "load FILE N" loads a library, which keeps
+   N blocks, "unload" unloads it; "fork" runs "kinds" in a child; "spin" works until the next command; "minor" is a minor
+   collection; "forbid" installs a seccomp filter that kills for mprotect; "known N" allocates N blocks at each of many lines
+   and answers the allocated and kept bytes; "hold N MS" frees N blocks after MS ms; "unseen N SIZE" frees N blocks through a
+   pointer from dlsym; "paths N M" allocates N times per size, on the size's path, in M threads. *)
 
 external keep : int -> int -> int = "c_memory_keep"
 external stream : bool -> int = "c_memory_stream"
@@ -44,8 +44,8 @@ let[@inline never] resize times = grow times + 0
 let[@inline never] free_unseen n size = unseen n size + 0
 let[@inline never] remember_in_library () = keep_in_library 1_000 + 0
 
-(* A block's size tells on which path it was taken: frames of [plain], [guarded], [called] and [fibered], as many as the size's
-   number says, and at their end one of the leaves. *)
+(* A block's size determines the path of its allocation: a number of frames of [plain], [guarded], [called] and [fibered], and
+   one of the leaves at the end. *)
 module Path = struct
   external pass : int -> unit = "c_memory_pass"
   external pass_noalloc : int -> unit = "c_memory_pass_noalloc" [@@noalloc]
@@ -57,7 +57,7 @@ module Path = struct
   let choice k i = Hashtbl.hash (k, i) mod 4
   let leaf_of k = [| "noted"; "unnoted"; "unlocked"; "noted" |].(k mod 4)
 
-  (* Leaves a note of its own where the next one's would be. *)
+  (* Leaves a note at the place where the next call would have its own. *)
   let[@inline never] deeper () = pass 24; Sys.opaque_identity ()
 
   let[@inline never] noted k = pass sizes.(k); Sys.opaque_identity 1
@@ -86,7 +86,7 @@ module Path = struct
 
   let names = [| "plain"; "guarded"; "called"; "fibered" |]
 
-  (* From the leaf outwards. *)
+  (* Names of the frames, from the leaf outwards. *)
   let frames k = leaf_of k :: List.rev (List.init (depth k) (fun i -> names.(choice k i)))
 
   let to_string k =
@@ -98,7 +98,7 @@ module Path = struct
     Printf.printf "{\"paths\":[%s]}\n%!" (String.concat "," (List.init (Array.length sizes) to_string))
 end
 
-(* Each at a line of its own. *)
+(* Each site is on a separate line. *)
 let known_sites =
   [|
     (fun n -> let taken, stay = known n in (taken, stay + 0));
@@ -154,7 +154,7 @@ let in_child () =
     Unix._exit 0
   | child -> (match Unix.waitpid [] child with _, Unix.WEXITED 0 -> true | _ -> false)
 
-(* Everything that could meet an attach, again and again. *)
+(* Repeats everything that could collide with an attach. *)
 let rec spin library =
   ignore (Sys.opaque_identity (List.init 2_000 string_of_int));
   Gc.minor ();

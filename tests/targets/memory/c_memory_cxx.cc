@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loaded by c_memory in the place of c_memory_library: takes memory as C++ does.
+// Loaded by c_memory instead of c_memory_library; allocates with the operators of C++.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ struct alignas(64) Aligned {
 
 Block* kept;
 
-// Each of the operators, and one that has no memory.
+// Calls every operator, and one with a size that cannot be allocated.
 void pass() {
   delete[] new char[1000];
   delete new (std::nothrow) char;

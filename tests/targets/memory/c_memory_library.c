@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded by c_memory while it runs. */
+/* A library that c_memory loads at run time. */
 #include <stdlib.h>
 
 static void** kept;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes memory of malloc and its like, and says how many bytes were asked for. */
+/* Allocates with malloc and related functions, and returns the requested bytes. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What is needed of caml/mlvalues.h and others, which not all of these compilers bring. */
+/* Parts of caml/mlvalues.h and other headers, which some of these compilers lack. */
 typedef intptr_t value;
 typedef intptr_t intnat;
 #define Val_long(n) ((value)((uintptr_t)(n) << 1 | 1))
@@ -30,7 +30,7 @@ extern value caml_alloc_tuple(uintptr_t size);
 extern void caml_enter_blocking_section(void);
 extern void caml_leave_blocking_section(void);
 
-/* Held by C alone: each block begins with the address of the one before. */
+/* Blocks that only C code keeps; each begins with the address of the previous one. */
 static void** kept;
 
 static long keep(size_t bytes) {
@@ -60,7 +60,7 @@ value c_memory_keep_blocking(value size) {
   return Val_long((long)bytes);
 }
 
-/* What deflateInit takes, in five parts, and how it zeroes most of them. */
+/* Allocates the five parts that deflateInit allocates, some of them zeroed. */
 value c_memory_stream(value stays_open) {
   static const size_t sizes[] = {5936, 65536, 65536, 65536, 65536};
   void* parts[5];
@@ -75,7 +75,7 @@ value c_memory_stream(value stays_open) {
   return Val_long(bytes);
 }
 
-/* What a failed realloc leaves is whole, and is freed in the end. */
+/* A failed realloc leaves the block unchanged; the block is freed at the end. */
 value c_memory_grow(value n) {
   char* block = malloc(100);
   long bytes = 100;
@@ -120,7 +120,7 @@ value c_memory_kinds(value unit) {
   return Val_long(8075);
 }
 
-/* Takes and frees n blocks; nanoseconds of the processor for each. */
+/* Allocates and frees n blocks; returns the CPU time per block in nanoseconds. */
 value c_memory_pairs(value n) {
   struct timespec begin, end;
 
@@ -139,7 +139,7 @@ value c_memory_pairs(value n) {
  */
 
 static void take_and_free(size_t bytes) {
-  char* volatile block = malloc(bytes); /* the compiler would leave both out */
+  char* volatile block = malloc(bytes); /* volatile: else the compiler would omit both calls */
 
   block[0] = 'p';
   free(block);
@@ -150,7 +150,7 @@ value c_memory_pass(value size) {
   return Val_unit;
 }
 
-/* Without a note of the runtime's that it was called. */
+/* Called without a note of the runtime. */
 value c_memory_pass_noalloc(value size) { return c_memory_pass(size); }
 
 value c_memory_pass_blocking(value size) {
@@ -166,7 +166,7 @@ value c_memory_pass_blocking(value size) {
 value c_memory_call(value function) {
   value result = caml_callback(function, Val_unit);
 
-  take_and_free(40); /* after OCaml code: of the caller, not of what was called */
+  take_and_free(40); /* after the callback: belongs to the caller, not to the callback */
   return result;
 }
 
@@ -221,8 +221,8 @@ static void by_another_thread(struct batch* batch) {
     abort();
 }
 
-/* Of n blocks, from 16 bytes to 64 KiB, all orders alike, by all functions, a third stays, a third
- * is freed by another thread, one by this one, resized in vain before. (bytes taken, that stay) */
+/* Allocates n blocks of 16 bytes to 64 KiB with all functions. A third stays, a third is freed by
+ * another thread, a third by this one after a failed resize. Returns (allocated, kept bytes). */
 value c_memory_known(value n) {
   static struct batch batch;
   long taken = 0, stay = 0;
@@ -253,7 +253,7 @@ value c_memory_known(value n) {
   return answer;
 }
 
-/* So many blocks of 1,000 bytes live for so long, and are freed by another thread. */
+/* Keeps n blocks of 1,000 bytes for this time; then another thread frees them. */
 value c_memory_hold(value n, value milliseconds) {
   struct batch batch = {.n = (int)Long_val(n)};
 
@@ -263,7 +263,7 @@ value c_memory_hold(value n, value milliseconds) {
   return Val_long(1000 * Long_val(n));
 }
 
-/* Blocks that are freed by a function that the program has got itself. */
+/* Frees blocks through a pointer that the program has looked up itself. */
 value c_memory_unseen(value n, value size) {
   void (*own_free)(void*) = (void (*)(void*))dlsym(RTLD_DEFAULT, "free");
   struct batch batch = {.n = 0};
@@ -282,7 +282,7 @@ static int churning;
 static pthread_t churners[64];
 static long n_churners;
 
-/* Blocks are freed by another thread than that which took them. */
+/* Frees blocks in another thread than the one that allocated them. */
 static void* churn(void* unused) {
   for (unsigned i = 0; __atomic_load_n(&churning, __ATOMIC_RELAXED); i++) {
     char* block = malloc(16 + i * 37 % 5000);
@@ -304,7 +304,7 @@ value c_memory_threads(value n) {
   return Val_unit;
 }
 
-/* They end, and what they have passed on is freed: nothing that they took is left. */
+/* Ends the threads and frees the blocks that they have passed on, so that none of them is left. */
 value c_memory_calm(value unit) {
   (void)unit;
   __atomic_store_n(&churning, 0, __ATOMIC_RELAXED);
@@ -342,7 +342,7 @@ value c_memory_unload(value unit) {
   return Val_unit;
 }
 
-/* From now on a change of rights of memory, or of the mask of signals, is the program's end. */
+/* From now on, mprotect or a change of the signal mask kills the program. */
 value c_memory_forbid(value unit) {
   static struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

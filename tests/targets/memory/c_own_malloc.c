@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A malloc each of whose functions is built on another one that it exports, and is called as a
- * program would call it. To be preloaded; or to be loaded by c_memory for itself, when nobody else
- * calls it. */
+/* A malloc whose functions call other functions that it exports, through slots as a program does.
+ * It can be preloaded; or c_memory can load it as a library whose functions no other file
+ * calls. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ void *realloc(void *block, size_t bytes) {
   return block ? __libc_realloc(block, bytes) : malloc(bytes);
 }
 
-/* As c_memory_library.c has it. */
+/* The same as in c_memory_library.c. */
 static void **kept;
 
 long c_memory_library_keep(long bytes) {

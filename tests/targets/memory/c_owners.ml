@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Holds memory of C's malloc by custom blocks of several kinds, and by none, and says how much by malloc's own count.
+(* Keeps malloc's chunks in custom blocks of several kinds, and without any owner, and reports malloc's own counts.
 
-   Commands: "hold N" takes N of each kind, half of them from a queue that keeps the others for good; "drop" lets go of
-   that half; "raw N" takes N more by abstract blocks, and in OCaml 4 as many by pointers in records. All answer with bytes
-   and chunks by kind, of what has not been freed yet. *)
+   Commands: "hold N" allocates N of each kind, and N lists that can be dropped; "drop" drops these lists; "raw N" allocates
+   N more in abstract blocks, and in OCaml 4 as many with pointers in records. All answer the bytes and chunks of each kind
+   that have not been freed yet. *)
 
 type list_
 type file
@@ -27,7 +27,7 @@ let abstract = ref []
 let naked = ref []
 
 let make_array i =
-  (* Some have mappings of their own. *)
+  (* Some are so large that they have their own mappings. *)
   let array = Bigarray.(Array1.create char c_layout (if i mod 10 = 0 then 300_000 else 5_000)) in
   Bigarray.Array1.fill array '\001';
   array
@@ -38,7 +38,7 @@ let hold n =
   dropped := List.init n (fun i -> make_list (1 + (i mod 3)));
   for _ = 1 to n do hold_by_none 1_000 done;
   let made = List.init n make_array in
-  (* Shares the memory of what it is a part of, which then stays. *)
+  (* A part shares the memory of the whole array, which therefore stays. *)
   parts := List.filteri (fun i _ -> i mod 2 = 0) made |> List.map (fun a -> Bigarray.Array1.sub a 100 50);
   arrays := List.filteri (fun i _ -> i mod 2 = 1) made;
   Gc.minor ()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Custom blocks that hold memory of malloc, and what it is by malloc's own count. All of a chunk is written to, so that
-   no word is left in it that was a pointer once. */
+/* Custom blocks that own chunks of malloc, counted by malloc's own sizes. Every byte of a chunk is
+   written, so that it contains no stale pointers. */
 #define CAML_NAME_SPACE
 #include <malloc.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static void count(int kind, void* chunk, int sign) {
 
 struct node {
   struct node* next;
-  char* text; /* a chunk of its own */
+  char* text; /* a separate chunk */
 };
 
 static void free_list(value block) {
@@ -74,7 +74,7 @@ value c_owners_list(value length) {
   return block;
 }
 
-/* A stream of the C library: it has a structure and a buffer. */
+/* A stream of the C library, which has a structure and a buffer. */
 value c_owners_file(value path) {
   CAMLparam1(path);
   FILE* file = fopen(String_val(path), "r");
@@ -88,7 +88,7 @@ value c_owners_file(value path) {
   CAMLreturn(block);
 }
 
-/* Held by C alone. */
+/* Chunks that only C code keeps. */
 static void** held;
 
 value c_owners_hold(value size) {
@@ -101,7 +101,7 @@ value c_owners_hold(value size) {
   return Val_unit;
 }
 
-/* Large ones have mappings of their own, and only their beginning is touched. */
+/* Large chunks have their own mappings, and only their beginning is touched. */
 enum { LARGE = 500000, TOUCHED = 4096 };
 
 static void* chunk_of(int kind, size_t size) {
@@ -119,7 +119,7 @@ value c_owners_abstract(value size) {
   return block;
 }
 
-/* A pointer out of the heap in a record, as OCaml 4 allows. */
+/* A record with a pointer out of the heap, which OCaml 4 allows. */
 value c_owners_naked(value size) {
   value block = caml_alloc_small(1, 0);
 

@@ -1,8 +1,8 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Has C take memory at the end of many paths: calls, exceptions, callbacks, fibers, finalisers, in threads and domains,
-   with and without the runtime lock. What a full unwinding finds at each block is written to a file (c_stacks_stubs.c).
+(* Lets C code allocate at the end of many paths: calls, exceptions, callbacks, fibers, finalisers, in threads and domains,
+   with and without the runtime lock. It writes the completely unwound callstack of each block to a file (c_stacks_stubs.c).
 
-   Commands: "run FILE N" takes N blocks or some more, and answers how many it took; "minor" is a minor collection. *)
+   Commands: "run FILE N" allocates at least N blocks and answers their number; "minor" runs a minor collection. *)
 
 external take : unit -> unit = "c_stacks_take"
 external take_noalloc : unit -> unit = "c_stacks_take_noalloc" [@@noalloc]
@@ -18,7 +18,7 @@ external taken : unit -> int = "c_stacks_taken"
 let paths = 3_000
 let depth k = 3 + (k mod 29)
 
-(* Half of the paths have no callback, within which OCaml 5 hides what is outside of a fiber. *)
+(* Half of the paths have no callback from C, during which OCaml 5 hides the frames outside a fiber. *)
 let choice k i =
   let any = Hashtbl.hash (k, i) in
   if k land 1 = 0 then [| 0; 1; 4; 5 |].(any mod 4) else any mod 6
@@ -27,11 +27,11 @@ let[@inline never] noted () = take (); Sys.opaque_identity 1
 let[@inline never] with_many () = take_many 1 1 1 1 1 1 1 1 + 1
 let[@inline never] unlocked () = take_unlocked (); Sys.opaque_identity 1
 
-(* Leaves a note of its own where the next one's would be. *)
+(* Leaves a note at the place where the next call would have its own. *)
 let[@inline never] deeper () = take (); Sys.opaque_identity ()
 let[@inline never] further () = take_noalloc (); Sys.opaque_identity 0
 
-(* Its frame has room that it does not write to, where an older note may still be. *)
+(* Its frame has unwritten space, which may still contain an older note. *)
 let[@inline never] holed k =
   if k < 0 then begin
     let value () = Sys.opaque_identity k in
@@ -66,14 +66,14 @@ and plain k i = 1 + walk k (i + 1)
 and guarded k i = match walk k (i + 1) with n -> n + 1 | exception Exit -> 0
 and called k i = 1 + call (fun () -> walk k (i + 1) + 0)
 
-(* Over the frames of C. *)
+(* The exception passes the frames of C code. *)
 and raised k i =
   match call (fun () -> if walk k (i + 1) > 0 then raise Not_found else 0) with n -> n | exception Not_found -> 1
 
 and fibered k i = 1 + Within.fiber (fun () -> walk k (i + 1) + 0)
 and folded k i = List.fold_left (fun sum j -> sum + walk k j) 0 [ i + 1 ]
 
-(* By the runtime, wherever it collects: at an allocation of whichever thread. *)
+(* The runtime calls the finaliser during a collection, at an allocation of any thread. *)
 let collected k =
   let done_ = ref false in
   Gc.finalise_last (fun () -> done_ := true; ignore (Sys.opaque_identity (walk k 0))) (ref k);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes blocks of malloc, each of a size of its own, and writes of each who called, as the unwinder
- * of the C compiler finds by the tables that compilers write (.eh_frame): by nothing that memprofd
- * reads.
+/* Allocates native blocks, each with a different size, and writes the callstack of each to a file.
+ * The C compiler's unwinder finds it with the tables of compilers (.eh_frame), which memprofd does
+ * not read.
  *
  * A record of the file, in words of 8 bytes, innermost frame first:
- *   size | thread << 8 | leaf | how it ended | n | n return addresses, in their four upper bits
- * where that is */
+ *   size | thread << 8 | leaf | enum end | n | n return addresses
+ * The upper four bits of a return address are an enum where. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-/* What is needed of caml/mlvalues.h and others, which not all of these compilers bring. */
+/* Parts of caml/mlvalues.h and other headers, which some of these compilers lack. */
 typedef intptr_t value;
 #define Val_long(n) ((value)((uintptr_t)(n) << 1 | 1))
 #define Val_unit Val_long(0)
@@ -24,14 +24,14 @@ extern value caml_callback(value closure, value argument);
 extern void caml_enter_blocking_section(void);
 extern void caml_leave_blocking_section(void);
 
-/* Code that ocamlopt has compiled; among it the runtime's own, in assembly. */
+/* Code that ocamlopt has compiled, and the runtime's own code in assembly within it. */
 extern struct { char *begin, *end; } caml_code_segments[];
 extern char caml_system__code_begin[], caml_system__code_end[];
 extern char caml_runstack[] __attribute__((weak));
 
 enum where { IN_OCAML, IN_RUNTIME, IN_C };
-/* OCaml 5: while C code that was called in a fiber calls back, the runtime has nothing that leads
- * from that fiber to what is outside of it. */
+/* CUT_BY_THE_RUNTIME: in OCaml 5, during a callback from C code that a fiber has called, the
+ * runtime has no link from that fiber to the frames outside of it. */
 enum end { AT_THE_END, CUT_BY_THE_RUNTIME, TOO_EARLY };
 enum leaf { NOTED, UNNOTED, UNLOCKED, LOCKED_AGAIN, WITH_MANY, AFTER_CALL };
 #define MAX_FRAMES 2048
@@ -53,7 +53,7 @@ static enum where where(uint64_t address) {
   return IN_C;
 }
 
-/* Whether C has called back: frames of OCaml, of C, of OCaml again. */
+/* True if C has called back: frames of OCaml, then of C, then of OCaml again. */
 static int has_called_back(const struct record* record) {
   int seen = 0;
 
@@ -80,7 +80,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context* context, void* argu
   return _URC_NO_REASON;
 }
 
-/* What it finds is kept apart from the stack, where the search for dead return addresses is. */
+/* Keeps the result off the stack, because memprofd might find the return addresses there. */
 static __attribute__((noinline)) void write_truth(size_t bytes, enum leaf leaf) {
   static __thread struct record record;
   size_t head = offsetof(struct record, frames);
@@ -93,7 +93,7 @@ static __attribute__((noinline)) void write_truth(size_t bytes, enum leaf leaf) 
   if (fwrite(&record, head + record.n * sizeof(record.frames[0]), 1, file) != 1) abort();
 }
 
-/* So large that each is sampled, and of an odd size, as nobody else asks for. */
+/* Blocks are so large that each is sampled, and have odd sizes, which no other code requests. */
 static __attribute__((noinline)) void take(enum leaf leaf) {
   size_t bytes = 20001 + 2 * __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
   void* volatile block;
@@ -122,7 +122,7 @@ value c_stacks_take_unlocked(value unit) {
   return unit;
 }
 
-/* More arguments than there are registers for them. */
+/* Has more arguments than fit into registers. */
 value c_stacks_take_many(value a, value b, value c, value d, value e, value f, value g, value h) {
   take(WITH_MANY);
   return a + b + c + d + e + f + g + h - 8 * Val_long(1) + Val_unit;
@@ -136,7 +136,7 @@ value c_stacks_byte(value* arguments, int n) {
 value c_stacks_call(value function) {
   value result = caml_callback(function, Val_unit);
 
-  take(AFTER_CALL); /* of the caller, not of what was called */
+  take(AFTER_CALL); /* belongs to the caller, not to the callback */
   return result;
 }
 

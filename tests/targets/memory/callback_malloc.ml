@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Bindings that ask OCaml for their arguments before they call the library, as libffi's do. "go N" calls each N times. *)
+(* Bindings that call OCaml back for their arguments before they call a library, like libffi. "go N" calls each N times. *)
 
 external call : (int -> unit) -> int -> int -> unit = "callback_malloc_call"
 external put : int -> unit = "callback_malloc_put" [@@noalloc]
@@ -10,7 +10,7 @@ let[@inline never] fetch n = call write_argument n 4000
 let[@inline never] write_deep n = if n > 0 then write_argument (n - 1); put n
 let[@inline never] fetch_deep n = call write_deep n 2000
 
-(* A library that is called in the middle of a callback, without a note. *)
+(* The library is called during a callback, without a note. *)
 let[@inline never] write_and_take n = take n; put n
 let[@inline never] fetch_inside n = call write_and_take n 0
 

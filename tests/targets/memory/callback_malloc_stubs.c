@@ -15,7 +15,7 @@ value callback_malloc_put(value n) {
 }
 
 static __attribute__((noinline)) void library(char* room, size_t bytes) {
-  room[0] = 1; /* the rest stays as the callback has left it */
+  room[0] = 1; /* the rest still contains the callback's stack */
   last = memset(malloc(bytes), (int)argument, bytes);
 }
 

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Compacts a heap of argument 1 MiB while the process has as many mappings as it may, so that the runtime cannot unmap
-   what it has given up. Commands: "fill" takes the mappings that are left; "go" allocates; "exit". *)
+(* Compacts a heap of argument 1 MiB while the process has the maximum number of mappings, so that the runtime cannot unmap
+   the memory it releases. Commands: "fill" uses up the remaining mappings; "go" allocates; "exit". *)
 
 external fill_mappings : int -> unit = "lost_pools_fill_mappings"
 

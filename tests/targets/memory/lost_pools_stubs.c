@@ -25,7 +25,7 @@ static long count_mappings(void) {
   return lines;
 }
 
-/* Leaves so many. Every second page of a reserved area gets other rights: two mappings each. */
+/* Leaves `leave` mappings. Every second page of an area gets other rights, which adds two each. */
 value lost_pools_fill_mappings(value leave) {
   long wanted = (number_of("/proc/sys/vm/max_map_count") - Long_val(leave) - count_mappings()) / 2;
   char* area = mmap(NULL, (2 * wanted + 1) * PAGE, PROT_NONE,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Included by targets.mk, which has the rest of the programs of this folder.
+# Included by targets.mk, which builds the other programs of this folder.
 
-# Has C allocate at the end of many paths, and unwinds its own stack there.
+# A program whose C code allocates at the end of many paths, and unwinds its own stack there.
 C_STACKS         := $(OTHER_RELEASES:%=$(BUILD)/targets-%/c_stacks)
 C_STACKS_SOURCES := $(addprefix tests/targets/memory/,c_stacks.ml c_stacks_stubs.c within4.ml within5.ml)
 targets: $(TARGETS_DIR)/c_stacks $(BUILD)/targets-trixie/c_stacks
@@ -15,13 +15,13 @@ $(C_STACKS): $(BUILD)/targets-%/c_stacks: $(C_STACKS_SOURCES) $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)mkdir -p $@-source && cp tests/targets/memory/within$(if $(filter $(OCAML5_RELEASES),$*),5,4).ml $@-source/within.ml
 	$(Q)tests/targets/compile-with.sh $* $@ '$(filter %_stubs.c,$^) $@-source/within.ml tests/targets/memory/c_stacks.ml' -g
-# Mallocs of their own: one that is left in the middle, one that is built on itself.
+# Libraries with their own malloc: one whose calls may never return, and one that calls itself.
 targets: $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so
 $(TARGETS_DIR)/c_leaves.so $(TARGETS_DIR)/c_own_malloc.so: $(TARGETS_DIR)/%.so: tests/targets/memory/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -O2 -fno-builtin -Wall -Werror -shared -fPIC $< -o $@
-# Memory that the runtime has beside its heap, and C code that calls back.
+# Programs with memory of the runtime outside the heap, and with C code that calls back.
 MEMORY_PARTS  := $(addprefix $(TARGETS_DIR)/,rss_parts callback_malloc)
 MEMORY_PARTS5 := $(foreach release,$(OCAML5_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,rss_parts callback_malloc big_fibers lost_pools))
 targets: $(MEMORY_PARTS) $(filter $(BUILD)/targets-trixie/%,$(MEMORY_PARTS5)) $(BUILD)/targets-experimental/rss_parts

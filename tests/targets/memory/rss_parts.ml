@@ -1,9 +1,9 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Takes memory that the runtime and the C library have beside the OCaml heap.
+(* Makes the runtime and the C library use memory outside the OCaml heap.
 
    Commands: "unflushed N" makes N channels that cannot be flushed, so that the runtime of OCaml 4 keeps them; "open N"
-   keeps N that are open; "threads N" starts N threads that wait; "remember N" has N pointers from the major heap into
-   the minor one; "deep N" recurses N calls deep; "exit". Each is answered by {}. *)
+   keeps N open channels; "threads N" starts N threads that wait; "remember N" creates N pointers from the major heap
+   into the minor heap; "deep N" recurses N calls deep; "exit". Each answers {}. *)
 
 let answer fd =
   let channel = Unix.out_channel_of_descr fd in
@@ -55,7 +55,7 @@ let rec serve () =
   | [ "threads"; n ] -> start_threads (int_of_string n); done_ ()
   | [ "remember"; n ] -> remember (int_of_string n); done_ ()
   | [ "deep"; n ] -> ignore (Sys.opaque_identity (depth (int_of_string n))); done_ ()
-  | _ -> Unix._exit 0 (* without what channels have *)
+  | _ -> Unix._exit 0 (* does not flush channels *)
 
 and done_ () = print_endline "{}"; serve ()
 

@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* A function on the stack of a fiber of its own, which is left for a moment before it is called. *)
+(* Calls a function in a new fiber, which is suspended and resumed before the call. *)
 type _ Effect.t += Leave : unit Effect.t
 
 let fiber f =
@@ -12,7 +12,7 @@ let fiber f =
         | Leave -> Some (fun (k : (a, _) Effect.Deep.continuation) -> Effect.Deep.continue k ())
         | _ -> None }
 
-(* In a domain of its own; answers with how to wait for its end. *)
+(* Runs a function in a new domain. Returns a function that waits for its end. *)
 let aside f =
   let domain = Domain.spawn f in
   fun () -> Domain.join domain

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Loads plugins and runs them, on command: load FILE.cmxs | go N | minor | memprof | exit.
-   memprof: it uses Gc.Memprof itself from then on. *)
+(* Loads plugins and runs them on command: load FILE.cmxs | go N | minor | memprof | exit.
+   After memprof, the program uses Gc.Memprof itself. *)
 
 let[@inline never] site_in_host n =
   for i = 1 to n do ignore (Sys.opaque_identity (i, i)) done

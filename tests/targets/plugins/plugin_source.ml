@@ -1,5 +1,5 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Compiled under several names. Allocates, and has the host allocate under its frames. *)
+(* Compiled under several names. It allocates, and calls the host, which allocates below its frames. *)
 
 let[@inline never] site_in_plugin n =
   for i = 1 to n do ignore (Sys.opaque_identity (i, i, i)) done

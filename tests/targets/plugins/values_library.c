@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A library whose memory and names a program publishes, which may close it. */
+/* A library whose variable and names a program publishes; the program may close the library. */
 #include <stdint.h>
 
-/* Goes with the library. What is alone on its page is of no file. */
+/* Unmapped with the library. It is large, so that held[1024] lies on an anonymous page. */
 static volatile int64_t held[2048];
 
 const char library_name[] = "library", library_calls[] = "library_calls";

@@ -1,6 +1,6 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Structures with a proof of being whole: in every one each number follows from the one before, and all have the number of its
-   own place in them. Module Torn (names.sh) has references to them; here is how each of those is replaced. *)
+(* Structures in which torn reads show: each number follows from the previous one, and all contain the number of the place
+   of the structure. Module Torn (names.sh) has references to them; this module replaces their contents. *)
 
 type tree = Leaf of int | Node of tree * int * tree
 
@@ -20,14 +20,14 @@ let tree_of x = Node (Leaf x, link x, Leaf (link (link x)))
 let floats_of x = (float_of_int x, float_of_int (link x), float_of_int (link (link x)))
 let text_of x = Printf.sprintf "%08x%08x%08x" x (link x) (link (link x))
 
-(* As many bindings as the last bits of the number say. *)
+(* The last bits of the number are the number of bindings. *)
 let table_of x =
   let table = Hashtbl.create 8 in
   for key = 1 to x land 31 do Hashtbl.replace table key x done;
   ((x, link x), table)
 
-(* What makes one at a place, of worker place mod 4, and what replaces all of a worker. Those of one worker are made one after
-   the other, and lie on a page of their own. *)
+(* Returns a function that creates a structure at a place, for worker place mod 4, and one that replaces all structures of a
+   worker. The structures of a worker are created in sequence, and lie on a separate page. *)
 let kind make =
   let setters = Array.make 4 [] in
   let held place =

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Module Torn: ten names of each kind (kinds.ml) for each of four workers.
+# Prints the module Torn: ten names of each kind (kinds.ml) for each of four workers.
 echo '(* SPDX-License-Identifier: Apache-2.0 *)'
 for kind in list pairs tree floats text table old; do
 	for worker in 0 1 2 3; do

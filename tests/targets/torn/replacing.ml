@@ -1,21 +1,21 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Structures that are replaced all the time (kinds.ml), by the names of module Torn. The argument is how many threads, of
-   OCaml 5 domains, do that, one to four. Ends with its input. *)
+(* Continuously replaces structures (kinds.ml) under the names of module Torn. The argument is the number of workers, one to
+   four, which are threads or, in OCaml 5, domains. Ends with its input. *)
 open Kinds
 
 let stopping = ref false
 let workers = Handshake.int_argument 1 1
 
-(* So slowly that what is new lies on a page that was there before. *)
+(* Replaces slowly, so that new texts lie on pages that already existed. *)
 let replace_texts_slowly worker n =
   for i = 1 to 20 do
     for _ = 1 to 3_000 do ignore (Sys.opaque_identity i) done;
     replace_texts worker (n + i)
   done
 
-(* What has been replaced stays for a while in which collections go on, so that it is they who overtake a reader, not what
-   comes next. Asleep: domains that have no processor leave the others in the middle of a collection. The longer the more
-   workers there are, who replace in turns. *)
+(* Keeps the replaced structures unchanged for a while with collections, so that readers race with collections, not with
+   the next replacement. The worker sleeps, because domains without a processor stall the others in a collection. It takes
+   longer with more workers, which replace in turns. *)
 let stay () =
   for _ = 1 to 5 * workers do
     for _ = 1 to 20 do ignore (Sys.opaque_identity (Array.make 100 0)) done;
@@ -29,7 +29,7 @@ let work worker () =
     List.iter (fun replace -> replace worker !n) [ replace_lists; replace_pairs; replace_trees; replace_floats ];
     if !n land 1023 = 0 then replace_texts_slowly worker !n else if !n land 7 = 0 then replace_texts worker !n;
     if !n land 31 = 0 then replace_tables worker !n;
-    (* Seldom: these live long enough to die in the major heap. *)
+    (* Rarely, so that these live long enough to die in the major heap. *)
     if !n mod 100 = 0 then replace_olds worker !n;
     if worker = 0 && !n mod 100 = 0 then Gc.compact ();
     if !n mod 10 = 0 then stay ()

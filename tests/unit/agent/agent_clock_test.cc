@@ -49,7 +49,7 @@ class AgentClock : public ::testing::Test {
   memprof_clock clock_{};
 };
 
-TEST_F(AgentClock, ReadsUntilItKnowsTheScaleThenSeldom) {
+TEST_F(AgentClock, ReadsUntilItKnowsTheScaleThenRarely) {
   EXPECT_EQ(run(1000), 0);
   EXPECT_GE(Machine::reads, 1000u);
   Machine::reads = 0;
@@ -69,7 +69,7 @@ TEST_F(AgentClock, IsExactAfterAPause) {
 
 TEST_F(AgentClock, FollowsACounterThatChangesItsPace) {
   run(20'000);
-  // As after a migration to another machine: wrong by at most the rest of 10 ms.
+  // Simulates a migration to another machine: the error is at most the rest of 10 ms.
   EXPECT_LT(run(30'000, 400), 10'000'000);
   EXPECT_LT(run(100'000, 400), 100);
 }

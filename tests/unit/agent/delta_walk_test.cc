@@ -21,8 +21,7 @@ using testing::kFirstCode;
 using testing::kFunctions;
 using testing::Table;
 
-// A program's stack, which grows down in memory of this test, with what the OCaml runtime puts
-// there.
+// A program's stack in this test's memory. It grows down and has the OCaml runtime's layout.
 class Program {
  public:
   explicit Program(std::size_t words)
@@ -35,7 +34,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // OCaml calls C, on this stack with that many words, which calls OCaml.
+  // OCaml calls C code, which uses that many words of this stack and calls OCaml.
   void call_back(std::uint64_t c_words) { link(sp, pc, sp - 8 * (c_words + 8)); }
   void go_to(std::uint64_t stack_end, std::uint64_t caller_pc) {
     link(caller_pc == 0 ? 0 : sp, caller_pc, stack_end - 64);
@@ -154,7 +153,7 @@ TEST_F(DeltaWalk, AChangeFarOutIsFoundThoughAllInnerFramesAreTheSame) {
   for (int i = 0; i < 60; ++i) program_.call(i % 9);
   expect_right();
   const auto slots = stack_->count;
-  // Frames of 7 and 14 are as large as each other, and so are their words' places.
+  // Functions 7 and 21 have frames of the same size, so their words are at the same places.
   for (std::uint32_t i = 0; i < slots; ++i)
     if (stack_->slots[i].word == code(7))
       Program::word(memprof_slot_address(&stack_->slots[i])) = code(21);
@@ -182,7 +181,7 @@ TEST_F(DeltaWalk, ALinkIsReadAgainWhenItHasChanged) {
 
 TEST_F(DeltaWalk, AStackThatIsGoneIsNotRead) {
   auto other = std::make_unique<Program>(1 << 12);
-  // Chunks have to be further out: of two mappings the lower one is this program's.
+  // The outer chunk must have higher addresses, so the lower mapping is the inner program's.
   auto& inner = other->begin() < program_.begin() ? *other : program_;
   auto& outer = &inner == other.get() ? program_ : *other;
   const Table table;
@@ -230,7 +229,7 @@ TEST_F(DeltaWalk, AnotherTableForgetsTheSizesOfTheOneBefore) {
   expect_right();
 }
 
-TEST_F(DeltaWalk, TooManyFramesAreToldAndNothingIsRemembered) {
+TEST_F(DeltaWalk, TooManyFramesAreReportedAndNotRemembered) {
   call({1});
   expect_right();
   for (std::uint32_t i = 0; i < MEMPROF_STACK_SLOTS - 4; ++i) program_.call(0);
@@ -252,8 +251,8 @@ TEST_F(DeltaWalk, AStackThatDoesNotGrowOutwardIsBroken) {
   EXPECT_EQ(stack_->count, 0u);
 }
 
-// Everything that a program does to its stack, at random, and what it hardly does: each walk finds
-// what one that remembers nothing finds.
+// Random calls, callbacks, returns, exceptions, and overwritten return addresses, which are rare
+// in real programs. Each incremental walk must equal a complete one.
 TEST_F(DeltaWalk, FindsWhatAWalkWithoutMemoryFinds) {
   std::mt19937_64 random(20261126);
   const auto below = [&](std::uint64_t n) { return random() % n; };
@@ -285,7 +284,7 @@ TEST_F(DeltaWalk, FindsWhatAWalkWithoutMemoryFinds) {
     kept += stack_->kept;
     walks += stack_->count;
   }
-  EXPECT_GT(kept, walks / 2);  // it was the remembered part that was tried
+  EXPECT_GT(kept, walks / 2);  // most frames came from the remembered part
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ constexpr std::uint64_t kInfoBytes = 64, kHandlerBytes = 32;
 
 std::uint64_t& word(std::uint64_t address) { return *reinterpret_cast<std::uint64_t*>(address); }
 
-// Memory for fibers: the lowest place that is free, so that what is gone is soon overwritten, by
-// larger ones and smaller ones.
+// First-fit allocator for fibers: freed memory is soon overwritten by fibers of other sizes.
 class Arena {
  public:
   explicit Arena(std::size_t words) : memory_(words) {}
@@ -58,7 +57,7 @@ struct Fiber {
   std::uint64_t& parent() const { return word(end() + MEMPROF_FIBER_PARENT); }
 };
 
-// A program in the innermost one of its fibers. sp of a fiber is where its return address is.
+// A program that runs in its innermost fiber. sp of a fiber is the place of its return address.
 class Program {
  public:
   explicit Program(Arena* arena) : arena_(arena) { fibers_.push_back(make(1 << 13, 0)); }
@@ -219,7 +218,7 @@ TEST_F(FiberWalk, WalksWhatIsNewAndVerifiesTheRest) {
   EXPECT_EQ(walked(), 2u);
 }
 
-TEST_F(FiberWalk, OfAnotherFiberOnlyTheParentIsKept) {
+TEST_F(FiberWalk, OnlyTheParentOfAnotherFiberIsKept) {
   for (int i = 0; i < 50; ++i) program_.call(i % 9);
   program_.perform(2048);
   call({1, 2, 3});
@@ -322,8 +321,7 @@ TEST_F(FiberWalk, TooManyFramesLeaveTheInnermostOnes) {
   expect_right();
 }
 
-// Everything that a program does to its fibers, at random: each walk finds what one that remembers
-// nothing finds.
+// Random operations on fibers. Each incremental walk must equal a complete one.
 TEST_F(FiberWalk, FindsWhatAWalkWithoutMemoryFinds) {
   std::mt19937_64 random(20261127);
   const auto below = [&](std::uint64_t n) { return random() % n; };
@@ -357,7 +355,7 @@ TEST_F(FiberWalk, FindsWhatAWalkWithoutMemoryFinds) {
     kept += stack_->kept;
     walks += stack_->count;
   }
-  EXPECT_GT(kept, walks / 2);  // it was the remembered part that was tried
+  EXPECT_GT(kept, walks / 2);  // most frames came from the remembered part
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of a copy that does not do what it should. Copies of real programs:
-// tests/e2e/test_heap.py.
+// Copied processes that crash, hang or end early. tests/e2e/test_heap.py copies real programs.
 #include "daemon/attach/inject/heap_copy.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +46,7 @@ pid_t tracee(Work work) {
   return pid;
 }
 
-// Ended and collected.
+// True if the process has ended and been reaped.
 bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
 void breakpoint() {
@@ -70,7 +69,7 @@ TEST(CopyProcess, RunsToItsBreakpointAndIsKilled) {
   EXPECT_TRUE(is_gone(pid));
 }
 
-TEST(CopyProcess, ACrashIsSeenByUsAlone) {
+TEST(CopyProcess, OnlyWeSeeACrash) {
   const pid_t pid = tracee([] { ::raise(SIGSEGV); });
   {
     CopyProcess process(pid);
@@ -188,7 +187,7 @@ class Couple {
   pid_t pid_ = 0, second_ = 0;
 };
 
-TEST(CopyProcess, AThreadIsNone) {
+TEST(CopyProcess, AThreadIsNotAProcess) {
   Couple couple;
   Couple::seize(couple.second());
   {
@@ -203,8 +202,8 @@ TEST(CopyProcess, AThreadIsNone) {
   EXPECT_TRUE(couple.lives());
 }
 
-// A thread gets its process's number by exec, and nobody is told: its own becomes another's.
-TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
+// A thread that calls exec gets its process's pid, without an event; its own can then be reused.
+TEST(CopyProcess, TheNextProcessWithThePidIsNotKilled) {
   if (::geteuid() != 0) GTEST_SKIP() << "root alone chooses numbers";
   Couple couple;
   Couple::seize(couple.second());
@@ -222,10 +221,10 @@ TEST(CopyProcess, WhoHasTheNumberNextIsNotKilled) {
   ::waitpid(next, nullptr, 0);
 }
 
-// What the copy's second thread has become by exec is no copy, and has its number.
-TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
+// After the exec of its second thread, the process with the copy's pid is no longer a copy.
+TEST(CopyProcess, OneThatDisappearsSilentlyIsNotKilled) {
   Couple couple;
-  // As a copy is no child of the thread that traces it.
+  // Traces from another thread, because a copy is not a child of the thread that traces it.
   std::thread([&] {
     Couple::seize(couple.pid());
     CopyProcess process(couple.pid());
@@ -236,7 +235,7 @@ TEST(CopyProcess, OneThatGoesWithoutAWordIsLeftAlone) {
   EXPECT_TRUE(couple.lives());
 }
 
-// Of this thread only.
+// Drops the capability of this thread only.
 void give_up_cap_kill() {
   __user_cap_header_struct head{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct data[2] = {};

@@ -19,7 +19,7 @@ TEST(CallBuckets, EachDurationIsInItsBucket) {
   EXPECT_EQ(memprof_call_bucket(~0ull), MEMPROF_CALL_BUCKETS - 1);
 }
 
-TEST(CallBuckets, AreAQuarterWideAtMost) {
+TEST(CallBuckets, AreAtMostAQuarterWide) {
   for (std::uint32_t bucket = 4; bucket + 1 < MEMPROF_CALL_BUCKETS; ++bucket) {
     const std::uint64_t low = memprof_call_bucket_ns(bucket);
     EXPECT_LE((memprof_call_bucket_ns(bucket + 1) - low) * 4, low) << bucket;

@@ -40,7 +40,7 @@ TEST_F(ControlQueueTest, AnswersWithTheResult) {
 }
 
 // Objects owned by the request are freed when it runs, not before.
-TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
+TEST_F(ControlQueueTest, ALongWaitReturnsAnErrorAndNothingDangles) {
   auto owned = std::make_shared<int>(0);
   const std::weak_ptr<int> alive = owned;
   const absl::Status late = queue_->ask<absl::Status>(
@@ -59,7 +59,7 @@ TEST_F(ControlQueueTest, WhoWaitsTooLongIsToldAndNothingDangles) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_F(ControlQueueTest, CloseAnswersThoseWhoWaitAndThoseToCome) {
+TEST_F(ControlQueueTest, CloseAnswersWaitingAndLaterRequests) {
   absl::Status waited;
   std::jthread caller([&] { waited = queue_->ask<absl::Status>(agree); });
   ControlQueue::Requests none;

@@ -46,7 +46,7 @@ TEST(CpuBound, ThereIsNoLimitAsLongAsTheyTakeLess) {
   EXPECT_EQ(Costs(0.5, {}).after(kLong, 2), 0) << "no targets";
 }
 
-TEST(CpuBound, TheDearestAreLimitedToTheSameAndOthersAreNot) {
+TEST(CpuBound, TheMostExpensiveAreLimitedEquallyAndOthersAreNot) {
   EXPECT_NEAR(Costs(0.3, {0.5, 0.4, 0.01}).after(kLong), (0.3 - 0.01) / 2, 1e-3);
   EXPECT_NEAR(Costs(0.3, {9, 0.1, 0.01}).after(kLong), 0.3 - 0.11, 1e-3);
 }
@@ -58,7 +58,7 @@ TEST(CpuBound, AShortBurstChangesNothing) {
   EXPECT_EQ(costs.after(1), 0);
 }
 
-TEST(CpuBound, WhatElseMemprofdDoesLeavesThemLessButNotLessThanHalf) {
+TEST(CpuBound, OtherWorkLeavesThemLessButAtLeastHalf) {
   EXPECT_NEAR(Costs(0.5, {1, 1}).after(kLong, 0.1), 0.2, 1e-3);
   EXPECT_NEAR(Costs(0.5, {1, 1}).after(kLong, 3), 0.125, 1e-3);
 }
@@ -102,8 +102,7 @@ TEST(CpuBound, OneIsSlowedFromTwiceItsLimitOn) {
   EXPECT_TRUE(costs.uses[0].slowed());
 }
 
-// Programs that are sampled at what their budgets say; each sample takes memprofd half a
-// microsecond.
+// Programs sampled at the rates of their budgets. Each sample costs memprofd 0.5 us of CPU.
 class Programs {
  public:
   static constexpr double kAsked = 1e-2;
@@ -171,7 +170,7 @@ TEST(CpuBound, RatesAreLoweredUntilItIsKeptAndRaisedWhenThereIsRoom) {
   }
 }
 
-TEST(CpuBound, OneNoisyProgramLeavesTheOthersTheirs) {
+TEST(CpuBound, ANoisyProgramLeavesTheOthersTheirShare) {
   Programs programs(0.2, {3e8, 3e6, 3e6, 3e6});
   programs.run(kLong);
   EXPECT_TRUE(programs.budgets[0].held());

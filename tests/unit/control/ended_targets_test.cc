@@ -13,13 +13,13 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 TimePoint at(int second) { return TimePoint() + seconds(second); }
 
-TEST(EndedTargets, WhatEndedTooLongAgoGoesFirst) {
+TEST(EndedTargets, TargetsThatEndedTooLongAgoGoFirst) {
   EXPECT_EQ(next_to_forget({}, 1, at(10)), std::nullopt);
   EXPECT_EQ(next_to_forget({{1, 0, at(10)}}, 1, at(10)), std::nullopt);
   EXPECT_EQ(next_to_forget({{1, 0, at(10)}, {2, 0, at(9)}}, 9, at(10)), 2);
 }
 
-TEST(EndedTargets, NobodysDriveOutThoseOfAnother) {
+TEST(EndedTargets, TargetsOfAUserDoNotDisplaceThoseOfAnother) {
   std::vector<EndedTarget> ended{{1, 0, at(1)}};
   for (int i = 0; i < 104; ++i) ended.push_back({100 + i, 1000, at(10 + i)});
   ended.push_back({2, std::nullopt, at(2)});

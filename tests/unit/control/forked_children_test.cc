@@ -68,7 +68,7 @@ TEST_F(ForkedChildrenTest, OnesThatEndedOrRunAnotherProgramAreDropped) {
   EXPECT_EQ(next(), 12);
 }
 
-TEST_F(ForkedChildrenTest, AFamilyHasOneLookAtATime) {
+TEST_F(ForkedChildrenTest, AFamilyHasOneInspectionAtATime) {
   ASSERT_TRUE(fork_living(one_, 1, 10));
   ASSERT_TRUE(fork_living(one_, 1, 11));
   ASSERT_TRUE(fork_living(other_, 2, 20));
@@ -95,7 +95,7 @@ TEST_F(ForkedChildrenTest, AFullQueueIsItsFamilysAlone) {
   EXPECT_EQ(next(), 20);
 }
 
-TEST_F(ForkedChildrenTest, LooksAreLimitedForAllTogether) {
+TEST_F(ForkedChildrenTest, InspectionsAreLimitedInTotal) {
   std::vector<ForkFamilyPtr> families(ForkedChildren::kMaxInspections + 1);
   int pid = 10;
   for (ForkFamilyPtr& family : families) {
@@ -108,7 +108,7 @@ TEST_F(ForkedChildrenTest, LooksAreLimitedForAllTogether) {
   EXPECT_EQ(next(), 10 + ForkedChildren::kMaxInspections);
 }
 
-TEST_F(ForkedChildrenTest, LooksThatAreGivenUpAreCounted) {
+TEST_F(ForkedChildrenTest, AbandonedInspectionsAreCounted) {
   for (int i = 0; i < ForkFamily::kMaxGivenUp; ++i) {
     EXPECT_FALSE(one_->given_up());
     ASSERT_TRUE(fork_living(one_, 1, 10 + i));
@@ -119,7 +119,7 @@ TEST_F(ForkedChildrenTest, LooksThatAreGivenUpAreCounted) {
   EXPECT_FALSE(other_->given_up());
 }
 
-TEST_F(ForkedChildrenTest, AParentHasChildrenUntilTheyHaveBeenLookedAt) {
+TEST_F(ForkedChildrenTest, AParentHasChildrenUntilTheyHaveBeenInspected) {
   ASSERT_TRUE(fork_living(one_, 1, 10));
   EXPECT_TRUE(children_.any_of(1));
   EXPECT_FALSE(children_.any_of(2));

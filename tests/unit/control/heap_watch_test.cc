@@ -23,7 +23,7 @@ using ::testing::MatchesRegex;
 
 class HeapWatchTest : public ::testing::Test {
  protected:
-  // Looks again and again until then.
+  // Runs the watch until done().
   template <typename Done>
   void watch_until(const std::string& rule, Done done, double rest_seconds = 0) {
     HeapWatch watch(service_, {.rules = {*parse_heap_rule(rule)},

@@ -43,7 +43,7 @@ class InspectionTest : public ::testing::Test {
   std::promise<void> done_;
 };
 
-TEST_F(InspectionTest, WhatItHasFoundIsTakenOnceItIsDone) {
+TEST_F(InspectionTest, TheResultIsTakenWhenItIsDone) {
   Gate gate;
   auto inspection = Inspection<int>::start(gate.work(7), when_done());
   ASSERT_TRUE(inspection.ok()) << inspection.status();
@@ -55,7 +55,7 @@ TEST_F(InspectionTest, WhatItHasFoundIsTakenOnceItIsDone) {
   EXPECT_EQ(inspection->take(), 7);
 }
 
-TEST_F(InspectionTest, WhoGivesUpWaitsForNothingAndTheThreadIsToldAndCleansUp) {
+TEST_F(InspectionTest, GivingUpDoesNotWaitAndTheThreadCleansUp) {
   std::promise<void> running;
   auto found = std::make_shared<int>(7);
   const std::weak_ptr<int> alive = found;
@@ -74,7 +74,7 @@ TEST_F(InspectionTest, WhoGivesUpWaitsForNothingAndTheThreadIsToldAndCleansUp) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_F(InspectionTest, NobodyWaitsForOneThatHangs) {
+TEST_F(InspectionTest, AHangingOneIsNotWaitedFor) {
   Gate gate;
   { auto inspection = Inspection<int>::start(gate.work(7), when_done()); }
   EXPECT_FALSE(InspectionThreads::wait_for_all(std::chrono::milliseconds(1)));
@@ -119,7 +119,7 @@ TEST_F(InspectionTest, AUserLeavesSomeToTheOthers) {
   gate.open();
 }
 
-TEST_F(InspectionTest, WhatThrowsIsOverWithoutAResult) {
+TEST_F(InspectionTest, AnExceptionEndsItWithoutAResult) {
   auto inspection =
       Inspection<int>::start([](const std::stop_token&) -> int { throw std::bad_alloc(); }, [] {});
   ASSERT_TRUE(inspection.ok()) << inspection.status();
@@ -134,7 +134,7 @@ TEST(LookCpu, IsThatOfOneThreadOfThisProcess) {
   EXPECT_EQ(cpu_time_of_thread(1).count(), 0) << "another process";
 }
 
-TEST_F(InspectionTest, WhoAsksForTheSameWaitsForTheSameLook) {
+TEST_F(InspectionTest, EqualRequestsShareAnInspection) {
   JoinedInspections<int, int> inspections;
   Gate gate;
   std::atomic<int> begun = 0;
@@ -160,7 +160,7 @@ TEST_F(InspectionTest, WhoAsksForTheSameWaitsForTheSameLook) {
   EXPECT_LT(begun, 40);
 }
 
-TEST_F(InspectionTest, ThereAreSoManyAtMost) {
+TEST_F(InspectionTest, TheirNumberIsLimited) {
   Gate gate;
   std::vector<Inspection<int>> inspections;
   for (std::size_t i = 0; i < InspectionThreads::kMax; ++i) {

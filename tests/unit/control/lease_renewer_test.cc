@@ -11,13 +11,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Waits until it has been called that often, from now on.
+// Waits for that many more renewals.
 void await_renewals(const std::atomic<int>& renewals, int more) {
   const int before = renewals;
   while (renewals < before + more) std::this_thread::yield();
 }
 
-TEST(LeaseRenewer, RenewsEachAgainAndAgain) {
+TEST(LeaseRenewer, RenewsEachRepeatedly) {
   LeaseRenewer renewer(milliseconds(1));
   std::atomic<int> first = 0, second = 0;
   renewer.keep(1, [&] { ++first; });
@@ -26,7 +26,7 @@ TEST(LeaseRenewer, RenewsEachAgainAndAgain) {
   await_renewals(second, 3);
 }
 
-TEST(LeaseRenewer, WhatIsDroppedIsRenewedOnceMoreAtMost) {
+TEST(LeaseRenewer, ADroppedLeaseIsRenewedAtMostOnceMore) {
   LeaseRenewer renewer(milliseconds(1));
   std::atomic<int> dropped = 0, other = 0;
   renewer.keep(1, [&] { ++dropped; });
@@ -49,7 +49,7 @@ TEST(LeaseRenewer, ANewOneTakesThePlaceOfTheOneBefore) {
   EXPECT_LE(before, at_the_change + 1);
 }
 
-TEST(LeaseRenewer, LetsGoOfWhatItOwns) {
+TEST(LeaseRenewer, ReleasesWhatItOwns) {
   auto owned = std::make_shared<int>();
   const std::weak_ptr<int> alive = owned;
   {

@@ -28,7 +28,7 @@ TEST(PluginFollower, TablesOfPluginsAreChargedToTheirTarget) {
   EXPECT_EQ(target.budget->used(), 0u);
 }
 
-TEST(PluginFollower, WhatHasNoRoomInATableIsCounted) {
+TEST(PluginFollower, DescriptorsWithoutRoomAreCounted) {
   std::vector<FrameDescriptor> descriptors;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     descriptors.push_back({.return_address = 0x401000 + i, .address = 0x1000, .frame_size = 16});

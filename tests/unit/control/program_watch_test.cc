@@ -36,7 +36,7 @@ TEST(ProgramNames, OutliveAnUpgradeOfTheFile) {
   EXPECT_TRUE(is_named("/opt/shop (deleted)", "/opt/shop"));
 }
 
-// A /proc of its own, and answers to attaches by pid.
+// Has its own /proc, and answers attaches by pid.
 class ProgramWatchTest : public ::testing::Test {
  protected:
   void add_process(int pid, const std::string& exe, int start_time) {
@@ -58,7 +58,7 @@ class ProgramWatchTest : public ::testing::Test {
         .examine = [this](const std::string& path, const std::string&,
                           FileId) -> std::optional<FileVerdict> { return examine(path); }});
   }
-  // Reads it from the file.
+  // Reads the verdict from the file.
   std::optional<FileVerdict> examine(const std::string& path) {
     ++examined_;
     std::ifstream file(path);
@@ -68,7 +68,7 @@ class ProgramWatchTest : public ::testing::Test {
     if (word == "bytecode") return FileVerdict{true, Discovery::kBytecode, "bytecode"};
     return word.empty() ? std::nullopt : std::make_optional(FileVerdict());
   }
-  // Once a search has found a program so.
+  // Waits until a search has found the program with this outcome.
   DiscoveredProgram found(int pid, Discovery outcome) {
     for (;;) {
       for (const DiscoveredProgram& program : book_->get().programs) {
@@ -90,7 +90,7 @@ class ProgramWatchTest : public ::testing::Test {
     while (attached_.size() < number) changed_.wait(mutex_);
     return attached_;
   }
-  // Whoever is there now has been looked at.
+  // Waits until a scan has seen all current processes.
   void wait_for_scans(int pid) {
     const std::size_t before = count();
     add_process(pid, "/bin/marker", 1);
@@ -115,7 +115,7 @@ class ProgramWatchTest : public ::testing::Test {
 
 using Attached = std::vector<std::pair<int, std::uint64_t>>;
 
-TEST_F(ProgramWatchTest, AttachesOnceToWhatRunsAndToWhatStarts) {
+TEST_F(ProgramWatchTest, AttachesOnceToRunningAndNewPrograms) {
   add_process(10, "/opt/shop", 1000);
   add_process(11, "/bin/bash", 1000);
   const auto watch = this->watch({"shop", "marker"});
@@ -139,7 +139,7 @@ TEST_F(ProgramWatchTest, NoticesAnExecAndAPidThatIsUsedAgain) {
   EXPECT_EQ(attached(5).back(), (std::pair<int, std::uint64_t>{10, 2000}));
 }
 
-TEST_F(ProgramWatchTest, WhatIsRefusedIsTriedAgainAndThenLeftAlone) {
+TEST_F(ProgramWatchTest, ARefusedAttachIsTriedAgainAndThenSkipped) {
   answers_[10] = absl::FailedPreconditionError("no OCaml program");
   add_process(10, "/opt/shop", 1000);
   const auto watch = this->watch({"shop", "marker"});
@@ -149,7 +149,7 @@ TEST_F(ProgramWatchTest, WhatIsRefusedIsTriedAgainAndThenLeftAlone) {
   EXPECT_EQ(count(), 5u);
 }
 
-TEST_F(ProgramWatchTest, WhatIsProfiledAlreadyIsDone) {
+TEST_F(ProgramWatchTest, AProfiledProgramIsDone) {
   answers_[10] = absl::AlreadyExistsError("is profiled already");
   add_process(10, "/opt/shop", 1000);
   const auto watch = this->watch({"shop", "marker"});
@@ -186,7 +186,7 @@ TEST_F(ProgramWatchTest, FindsOcamlProgramsThatNoRuleNames) {
   EXPECT_EQ(examined_, 3) << "each file once";
 }
 
-// As for a process that ended meanwhile.
+// The read may have failed because the process ended meanwhile.
 TEST_F(ProgramWatchTest, ExaminesAFileAgainThatCouldNotBeRead) {
   const TempDir files;
   add_process(10, files.write("mail", ""), 1000);

@@ -27,7 +27,7 @@ class RuleWatchTest : public ::testing::Test {
                             .interval = milliseconds(1)},
                            book_);
   }
-  // By rule: true if it is violated.
+  // {rule: true if it is violated}
   std::map<std::string, bool> broken() const {
     std::map<std::string, bool> result;
     for (const auto& [rule, state] : book_->of(target_)) {

@@ -18,19 +18,19 @@ int ticks_while_waiting(TickPace& pace, std::chrono::milliseconds time) {
   return ticks;
 }
 
-TEST(TickPace, AStateIsLookedAtAsSoonAsItIsEntered) {
+TEST(TickPace, AStateIsCheckedAsSoonAsItIsEntered) {
   TickPace pace;
   pace.enter(kBegin);
   EXPECT_EQ(pace.due_at(), kBegin);
 }
 
-TEST(TickPace, WhatHasJustBegunIsWaitedForOften) {
+TEST(TickPace, ANewStateIsPolledOften) {
   TickPace pace;
   pace.enter(kBegin);
   EXPECT_EQ(ticks_while_waiting(pace, milliseconds(100)), 10);
 }
 
-TEST(TickPace, WhatDoesNotComeIsWaitedForLessAndLess) {
+TEST(TickPace, AStateThatLastsIsPolledLessAndLess) {
   TickPace pace;
   pace.enter(kBegin);
   const int ticks = ticks_while_waiting(pace, milliseconds(60'000));
@@ -41,7 +41,7 @@ TEST(TickPace, WhatDoesNotComeIsWaitedForLessAndLess) {
   EXPECT_EQ(pace.due_at(), late + TickPace::kSteady);
 }
 
-TEST(TickPace, WhoAskedForTheEndIsWaiting) {
+TEST(TickPace, AStopIsCheckedOftenAtFirst) {
   TickPace pace;
   pace.enter(kBegin);
   pace.ticked_stopping(kBegin);

@@ -20,7 +20,7 @@ std::optional<ArgumentEntry> entry_of(std::initializer_list<int> bytes,
 
 const WantedArguments kBytes{{kRdi}, true};
 
-TEST(ArgumentEntry, APushAtTheBegin) {
+TEST(ArgumentEntry, APushAtTheBeginning) {
   const auto entry = entry_of({0x41, 0x54, 0x41, 0x5c, 0xc3}, kBytes);  // push r12; pop r12; ret
   ASSERT_TRUE(entry);
   EXPECT_EQ(entry->at, 0u);
@@ -74,7 +74,7 @@ TEST(ArgumentEntry, TheReturnAddressIsNotWhereRspIsAnyMore) {
   EXPECT_EQ(not_returning->at, 7u);
 }
 
-TEST(ArgumentEntry, WhatIsNotKnownMayHaveWrittenAnything) {
+TEST(ArgumentEntry, UnknownInstructionsMayHaveWrittenAnything) {
   const auto entry = entry_of({0x48, 0x0f, 0xbe, 0xff,  // movsbq %dil,%rdi
                                0x55, 0x5d, 0xc3},
                               kBytes);
@@ -82,7 +82,7 @@ TEST(ArgumentEntry, WhatIsNotKnownMayHaveWrittenAnything) {
   EXPECT_EQ(entry->at, 0u);
 }
 
-TEST(ArgumentEntry, ALoopToTheBeginIsRefused) {
+TEST(ArgumentEntry, ALoopToTheBeginningIsRefused) {
   EXPECT_FALSE(entry_of({0x55, 0x5d, 0xeb, 0xfc}, kBytes));  // push; pop; jmp to the push
 }
 

@@ -80,7 +80,7 @@ TEST(Discover, KernelThread) {
             "pid " + proc.pid() + " (fake) is a kernel thread, not an OCaml program");
 }
 
-TEST(Discover, ProcessThatEndsIsNoKernelThread) {
+TEST(Discover, AnEndingProcessIsNotAKernelThread) {
   const FakeProc proc('R');  // no exe link any more
   EXPECT_EQ(proc.discover(),
             absl::NotFoundError("pid " + proc.pid() + " ended while it was being inspected"));
@@ -134,7 +134,7 @@ TEST(Discover, DoesNotWaitForEver) {
 }
 
 // A dlopen that fails for want of mappings leaves the file as it was mapped first: read only.
-TEST(Discover, PartsOfAnAgentAreNone) {
+TEST(Discover, PartsOfAnAgentAreNotAnAgent) {
   const std::string path = "/lib/libmemprof_agent.so";
   std::vector<Mapping> maps{{.begin = 0x1000, .end = 0x3000, .executable = true, .path = path},
                             {.begin = 0x3000, .end = 0x5000, .readable = true, .path = path}};
@@ -409,7 +409,7 @@ let () =
   while true do ignore (input_char stdin) done
 )";
 
-// Also if it execs the same program, which neither name nor file show.
+// An exec of the same program, which neither name nor file shows, counts too.
 TEST(CheckSameProgram, SeesAnExec) {
   TempDir dir;
   const std::string path = compile_ocaml(dir, "execer", kExecer, "-linkpkg");
@@ -436,8 +436,8 @@ void memprof_agent_poll(void) {
 }
 )";
 
-// Preloaded, with the file then replaced by another of the same name: the path
-// must open the mapped one.
+// A preloaded agent is found, also after another file has taken its name: the path still has to
+// open the mapped file.
 TEST(FindAgents, PreloadedAgent) {
   TempDir dir;
   dir.write("agent.c", kAgent);
@@ -469,7 +469,7 @@ TEST(FindAgents, PreloadedAgent) {
   if (again->agents.empty()) return;  // map_files is for root only
   EXPECT_THAT(again->agents[0].path, HasSubstr("/map_files/"));
   EXPECT_EQ(read_file(again->agents[0].path)[found.probe_offset], '\x90');
-  // Held open since it was parsed, whatever has its name by now.
+  // The file has been open since it was parsed, whatever has its name by now.
   EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(found.file->get()))[found.probe_offset],
             '\x90');
 }

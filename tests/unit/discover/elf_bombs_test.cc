@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF files of programs that want to take memprofd's memory.
+// Hostile ELF files that try to exhaust memprofd's memory.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -81,7 +81,7 @@ TEST_F(ElfBombs, NamesThatDoNotFitAreRefused) {
   EXPECT_EQ(file->function_at(0x12)->name, "one") << "one name is read alone";
 }
 
-TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotCalledAnother) {
+TEST_F(ElfBombs, AProgramWhoseNamesDoNotFitIsNotMistaken) {
   SparseElf elf;
   elf.add_symbols(SHT_SYMTAB, {function_symbol(1, 0x10, 8)}, std::string("\0one\0", 5), 0,
                   1024 * kMega);
@@ -179,7 +179,7 @@ TEST_F(ElfBombs, ProbesHaveALimit) {
   EXPECT_EQ(file->why_incomplete(), "/lib/x.so: only 4.00 MiB of its probes are read");
 }
 
-// Damaged at random: whatever is claimed, the budget holds and all is given back.
+// Random damage: whatever the file claims, the budget holds and everything is returned to it.
 TEST_F(ElfBombs, TotalOnDamagedTables) {
   std::mt19937_64 random(3);
   budget_ = std::make_shared<ByteBudget>(kMega);

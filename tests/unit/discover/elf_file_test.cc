@@ -182,7 +182,7 @@ TEST(ElfFile, RefusesWhatItCannotRead) {
   EXPECT_EQ(ElfFile::open(dir.path(), "/bin/x").status().message(), "/bin/x is not a regular file");
 }
 
-// Uses everything; what counts is that it comes back.
+// Uses every function; the test is that each one returns.
 std::size_t exercise(ElfFile& file) {
   std::size_t answers = file.stap_probes().size();
   answers += file.find_symbol("memprof_agent_control").has_value() ? 1 : 0;

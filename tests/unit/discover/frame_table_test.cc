@@ -91,8 +91,8 @@ TEST(FrameTable, ReadsEveryShapeOfDescriptor) {
   EXPECT_EQ(table->find(0), nullptr);
 }
 
-// A chunk end has the flag bits set but no trailing data: what follows in the
-// same table starts right behind it.
+// The descriptor of a chunk's end has the flag bits set, but no trailing data: the next descriptor
+// follows immediately.
 TEST(FrameTable, ChunkEndHasNoTrailingData) {
   FakeMemory memory(kBase);
   TableBuilder builder(memory);
@@ -106,8 +106,8 @@ TEST(FrameTable, ChunkEndHasNoTrailingData) {
   EXPECT_EQ(table->find(0x402000)->address, second);
 }
 
-// Memory that tells whether anybody has looked behind an address, where a file may be mapped that
-// never answers.
+// Memory that records whether a read crossed an address. In a real process, a file whose reads
+// never return could be mapped there.
 class FencedMemory : public FakeMemory {
  public:
   using FakeMemory::FakeMemory;
@@ -154,7 +154,7 @@ TEST(FrameTable, ATableMayReachIntoTheNextMapping) {
   EXPECT_EQ(table->descriptors().size(), 1000u);
 }
 
-TEST(FrameTable, WhatTheBudgetHasNoRoomForIsCounted) {
+TEST(FrameTable, TablesBeyondTheBudgetAreCounted) {
   FakeMemory memory(kBase);
   TableBuilder builder(memory);
   for (std::uint64_t i = 0; i < 10'000; ++i) builder.add(0x401000 + i, 0x10, 0, 0, false);
@@ -222,8 +222,8 @@ TEST(FrameTable, NothingReadableIsAnError) {
   EXPECT_FALSE(read_frame_table(memory, mapped(memory), ~0ull - 7).ok());
 }
 
-// Every prefix of a good table and thousands of damaged ones: an answer or an
-// error, descriptors that make sense, and no more of them than fit.
+// Truncated and damaged tables: reading fails, or returns plausible descriptors and no more than
+// fit into the memory.
 TEST(FrameTable, TotalOnCorruptMemory) {
   FakeMemory good(kBase);
   good.put<std::uint64_t>(kBase + 16);
@@ -308,7 +308,7 @@ TEST(KernelFrameTable, EveryAddressIsFoundWithinTheProbeBound) {
 }
 
 // Coq with its plugins.
-TEST(KernelFrameTable, OfTheLargestProgramTakesAtMostFourMegabytes) {
+TEST(KernelFrameTable, TheLargestProgramTakesAtMostFourMegabytes) {
   std::vector<FrameDescriptor> descriptors;
   for (std::uint64_t i = 0; i < 179'000; ++i) {
     descriptors.push_back({.return_address = 0x55aa00001000 + 37 * i, .frame_size = 32});

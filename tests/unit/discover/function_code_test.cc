@@ -43,7 +43,7 @@ TEST(FunctionCode, ItsFirstEmulatedInstructionIsProbed) {
   EXPECT_TRUE(code.entry.is_cheap);
 }
 
-TEST(FunctionCode, OneWithoutSuchIsProbedAtItsBegin) {
+TEST(FunctionCode, OneWithoutSuchIsProbedAtItsBeginning) {
   const FunctionCode code = code_of({0x48, 0x83, 0xc0, 0x02, 0xc3});  // add $2,%rax; ret
   EXPECT_EQ(code.why_uncounted, "");
   EXPECT_EQ(code.entry.at, 0u);
@@ -101,7 +101,7 @@ TEST(FunctionCode, ReturnsAndTailCallsEndACall) {
   EXPECT_EQ(code.timed_entry.stack_words, 3u);
 }
 
-TEST(FunctionCode, WhatIsAllocatedBeforeTheEntryIsTold) {
+TEST(FunctionCode, AllocationsBeforeTheEntryAreReported) {
   const FunctionCode code = code_of({0x48, 0x83, 0xec, 0x08,        // 0: sub $8,%rsp
                                      0x49, 0x83, 0xef, 0x18,        // 4: sub $24,%r15
                                      0x4d, 0x3b, 0x3e,              // 8: cmp (%r14),%r15
@@ -116,7 +116,7 @@ TEST(FunctionCode, WhatIsAllocatedBeforeTheEntryIsTold) {
   EXPECT_EQ(other.timed_entry.at, 0u) << "where it has another meaning";
 }
 
-TEST(FunctionCode, AnExceptionIsNoExit) {
+TEST(FunctionCode, AnExceptionIsNotAnExit) {
   // mov %r14,%rsp; pop %r14; ret, and as in OCaml 5: mov 16(%r14),%rsp; pop 16(%r14); pop; jmp
   const FunctionCode code =
       code_of({0x75, 0x06, 0x4c, 0x89, 0xf4, 0x41, 0x5e, 0xc3,  //
@@ -153,7 +153,7 @@ TEST(FunctionCode, ExitsWithoutEndAreNotKept) {
   EXPECT_LE(code.exits.size(), 1000u);
 }
 
-TEST(FunctionCode, WhatIsNotUnderstoodIsRefused) {
+TEST(FunctionCode, UnknownCodeIsRefused) {
   EXPECT_EQ(code_of({}).why_uncounted, "its code is not understood");
   EXPECT_EQ(code_of({0x06, 0xc3}).why_uncounted, "its code is not understood");
 }

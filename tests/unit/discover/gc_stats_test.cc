@@ -59,7 +59,7 @@ TEST_F(Ocaml4, AMinorHeapThatCannotBeIsNotKnown) {
   EXPECT_EQ(stats->free_words, std::nullopt);
 }
 
-TEST_F(Ocaml4, WhatIsNotThereIsSaid) {
+TEST_F(Ocaml4, MissingCountersAreReported) {
   state_.truncate(8 * kWord);
   EXPECT_TRUE(absl::IsOutOfRange(read_gc_stats(state_, kBase, abi_, counters_).status()));
 }
@@ -145,7 +145,7 @@ TEST(GcStats, ReadsTheCounters) {
   EXPECT_FALSE(read->free_words) << "where its count is was not said";
 }
 
-TEST(GcStats, TellsRoomInTheHeapAndTheMinorHeap) {
+TEST(GcStats, ReportsRoomInTheHeapAndTheMinorHeap) {
   const RuntimeAbi abi = *runtime_abi_for("4.13.1");
   FakeMemory memory(0x10000);
   for (int i = 0; i < 65; ++i) memory.put<std::uint64_t>(0);

@@ -32,7 +32,7 @@ class MemoryChannelTest : public ::testing::Test {
     channel_ = std::make_unique<MemoryChannel>(UniqueFd(ends[0]));
     server_.reset(ends[1]);
   }
-  // The request that has come; one of 0 bytes when there is none.
+  // The request that has arrived; one of 0 bytes if there is none.
   MemoryRequest request() {
     MemoryRequest request;
     if (::recv(server_.get(), &request, sizeof request, MSG_DONTWAIT) < 0) return {};
@@ -73,7 +73,7 @@ TEST_F(MemoryChannelTest, LateAnswerIsNotTakenForTheNext) {
   EXPECT_EQ(std::string(first.data(), 4), "xxxx") << "a late answer writes nowhere";
 }
 
-TEST_F(MemoryChannelTest, AnAnswerThatNobodyHasFetchedIsNoSilence) {
+TEST_F(MemoryChannelTest, AnUnfetchedAnswerIsNotSilence) {
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
   EXPECT_GT(channel_->silent_for(), kShort);
@@ -84,14 +84,14 @@ TEST_F(MemoryChannelTest, AnAnswerThatNobodyHasFetchedIsNoSilence) {
 TEST_F(MemoryChannelTest, WaitsNoLongerThanAllCallsMayTogether) {
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
-  // Says that its file system took it an hour: there is nothing left to wait with.
+  // The answer claims that the file system took an hour, which uses up the waiting time.
   answer(request(), "slow", 3'600'000'000'000);
   EXPECT_EQ(read(out, seconds(3600)), Outcome::kLate);
   EXPECT_EQ(request().bytes, 4u);
 }
 
 // The server had no processor meanwhile.
-TEST_F(MemoryChannelTest, WhatAServerWasNotBlockedForIsGivenBack) {
+TEST_F(MemoryChannelTest, TimeForWhichAServerWasNotBlockedIsReturned) {
   std::array<char, 4> out{};
   // The callers' waiting time is used up.
   while (read(out, seconds(1)) == Outcome::kLate && channel_->silent_for() < milliseconds(3'100)) {
@@ -140,7 +140,7 @@ TEST_F(MemoryChannelTest, AServerThatCouldNotBeForkedSaysWhy) {
   EXPECT_EQ(channel_->why_no_server(), ENOMEM);
 }
 
-TEST_F(MemoryChannelTest, ServersThatStandStillAreCountedUntilTheyEnd) {
+TEST_F(MemoryChannelTest, StalledServersAreCountedUntilTheyEnd) {
   EXPECT_EQ(MemoryChannel::abandoned(), 0u);
   std::array<char, 4> out{};
   EXPECT_EQ(read(out, kShort), Outcome::kLate);
@@ -174,8 +174,8 @@ TEST(WaitBudget, ComesBackWithTheTimeThatPasses) {
   EXPECT_EQ(budget.left_ns(1'000'000), 100u);
 }
 
-// As if the process had been stopped for an hour in its first turn.
-TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
+// Simulates a process that was stopped for an hour in its first turn.
+TEST(WaitInTurns, AStoppedProcessContinuesToWait) {
   std::vector<milliseconds> turns;
   EXPECT_FALSE(wait_in_turns(seconds(3), [&](milliseconds turn) {
     turns.push_back(turn);
@@ -188,7 +188,7 @@ TEST(WaitInTurns, AProcessThatStoodStillGoesOnWaiting) {
   EXPECT_TRUE(wait_in_turns(milliseconds(5), [&](milliseconds) { return ++asked == 5; }));
 }
 
-TEST(HeardSilence, GrowsOnlyWhileSomebodyIsThere) {
+TEST(HeardSilence, GrowsOnlyWhileTheProcessRuns) {
   const HeardSilence::Clock::time_point begin{seconds(1'000'000)};
   HeardSilence heard;
   EXPECT_EQ(heard.so_far(begin, seconds(0)), seconds(0));

@@ -20,7 +20,7 @@ TEST(MemoryStatus, HasTheNumbersOfTheKernelInBytes) {
   EXPECT_EQ(status->threads, 7);
 }
 
-TEST(MemoryStatus, OfWhatHasNoMemoryIsAnError) {
+TEST(MemoryStatus, AProcessWithoutMemoryIsAnError) {
   for (const char* text : {"", "Name:\tkthreadd\nThreads:\t1\n", "RssAnon", "RssAnon:\n",
                            "RssAnon: -3 kB\n", "RssAnon: 99999999999999999999 kB\n",
                            "RssAnon: 9999999999999999999 kB\n", "RssAnon: x kB\n"}) {

@@ -19,8 +19,8 @@
 namespace memprofd {
 namespace {
 
-// What ocamlopt -shared makes of a module with one call site, in the notation that both
-// OCaml 4 (separator "__") and OCaml 5 (".") use.
+// Output of ocamlopt -shared for a module with one call site. The separator in symbols is "__" in
+// OCaml 4 and "." in OCaml 5.
 std::string plugin_source(const std::string& separator) {
   const std::string table = "camlPlug" + separator + "frametable";
   return ".text\ncamlPlug" + separator + "f:\nret\n.Lreturn:\nret\n.data\n.globl \"" + table +
@@ -52,7 +52,7 @@ class Loaded {
   void* handle_;
 };
 
-// The memory of this process as it was before the dynamic linker came to a word.
+// The memory of this process before the dynamic linker relocated one word.
 class Unrelocated : public MemoryReader {
  public:
   Unrelocated(std::uint64_t address, std::uint64_t value) : address_(address), value_(value) {}
@@ -111,14 +111,14 @@ TEST_P(PluginFinderTest, IsLeftUntilItIsRelocated) {
   EXPECT_EQ(find_new().size(), 1u);
 }
 
-TEST_P(PluginFinderTest, TheProgramItselfIsNone) {
+TEST_P(PluginFinderTest, TheProgramItselfIsNotAPlugin) {
   const Loaded plugin(file_);
   ASSERT_NE(plugin.address(symbol().c_str()), 0u);
   PluginFinder finder(::getpid(), file_);
   EXPECT_TRUE(finder.find_new(*memory_->maps(), *memory_).empty());
 }
 
-TEST_P(PluginFinderTest, LibraryWithoutFramesIsNone) {
+TEST_P(PluginFinderTest, ALibraryWithoutFramesIsNotAPlugin) {
   std::string source = plugin_source(GetParam());
   source.replace(source.find(".quad 1\n"), 8, ".quad 0\n");
   const Loaded library(make_plugin(dir_, "library", source));
@@ -152,7 +152,7 @@ TEST_P(PluginFinderTest, AFileIsKnownOnceHoweverOftenItIsMapped) {
   EXPECT_EQ(find_new().size(), 1u) << "there is room for further files";
 }
 
-TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
+TEST_P(PluginFinderTest, AnUnmappedFileIsForgottenAndFoundWhenItIsLoadedAgain) {
   for (int i = 0; i < 3; ++i) {
     {
       const Loaded plugin(file_);
@@ -162,7 +162,7 @@ TEST_P(PluginFinderTest, WhatIsUnmappedIsForgottenAndFoundWhenItIsLoadedAgain) {
   }
 }
 
-TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
+TEST_P(PluginFinderTest, FramesBeyondTheKernelsTableAreOmitted) {
   finder_.set_room(0);
   const Loaded plugin(file_);
   EXPECT_TRUE(find_new().empty());
@@ -171,7 +171,7 @@ TEST_P(PluginFinderTest, WhatTheKernelsTableHasNoRoomForIsLeftOut) {
   EXPECT_EQ(finder_.left_out(), 1u);
 }
 
-TEST_P(PluginFinderTest, WhatIsMalformedIsToldOnceAReason) {
+TEST_P(PluginFinderTest, MalformedFilesAreReportedOncePerReason) {
   std::string source = plugin_source(GetParam());
   source.replace(source.find(".quad 1\n"), 8, ".quad 3\n");
   const Loaded first(make_plugin(dir_, "first", source));
@@ -185,7 +185,7 @@ TEST_P(PluginFinderTest, WhatIsMalformedIsToldOnceAReason) {
   EXPECT_EQ(finder_.problems().size(), 1u);
 }
 
-TEST_P(PluginFinderTest, WhatIsAllMalformedIsTold) {
+TEST_P(PluginFinderTest, ACompletelyMalformedFileIsReported) {
   std::string source = plugin_source(GetParam());
   source.replace(source.find(".quad .Lreturn\n"), 15, ".quad 1\n");
   const Loaded plugin(make_plugin(dir_, "malformed", source));
@@ -194,7 +194,7 @@ TEST_P(PluginFinderTest, WhatIsAllMalformedIsTold) {
   EXPECT_NE(finder_.problems()[0].find("1 of its frame descriptors"), std::string::npos);
 }
 
-TEST_P(PluginFinderTest, WhatTheBudgetRefusesIsTold) {
+TEST_P(PluginFinderTest, ARefusalByTheBudgetIsReported) {
   const auto budget = std::make_shared<ByteBudget>(4096);
   PluginFinder finder(::getpid(), "/proc/self/exe", ProcFs(), budget);
   const Loaded plugin(file_);
@@ -208,7 +208,7 @@ TEST_P(PluginFinderTest, WhatTheBudgetRefusesIsTold) {
   }));
 }
 
-TEST_P(PluginFinderTest, WithoutDescriptorsThatIsToldAndTheFileLeftForLater) {
+TEST_P(PluginFinderTest, WithoutDescriptorsThisIsReportedAndTheFileRetried) {
   const Loaded plugin(file_);
   const auto maps = memory_->maps();
   rlimit before = {};
@@ -222,7 +222,7 @@ TEST_P(PluginFinderTest, WithoutDescriptorsThatIsToldAndTheFileLeftForLater) {
   EXPECT_EQ(finder_.find_new(*maps, *memory_).size(), 1u);
 }
 
-TEST_P(PluginFinderTest, NothingIsLookedAtAfterTheStop) {
+TEST_P(PluginFinderTest, NothingIsInspectedAfterTheStop) {
   const Loaded plugin(file_);
   std::stop_source stop;
   stop.request_stop();

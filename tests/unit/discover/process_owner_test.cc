@@ -59,7 +59,7 @@ class Changed {
   bool could_ = false;
 };
 
-// Of this process, without the C library, which would have all threads take part.
+// Sets the ids of this thread with raw system calls; the C library would change all threads.
 bool set_ids(uid_t real, uid_t effective, uid_t saved, gid_t saved_group = kUser.gid) {
   return ::syscall(SYS_setresgid, kUser.gid, kUser.gid, saved_group) == 0 &&
          ::syscall(SYS_setresuid, real, effective, saved) == 0;
@@ -112,7 +112,7 @@ TEST_F(ProcessOwner, IsNobodyOfOneWithMoreRights) {
   EXPECT_EQ(one.owner(), std::nullopt);
 }
 
-// All rights that it has there are his who has made it.
+// Its rights in the namespace belong to the namespace's creator.
 TEST_F(ProcessOwner, IsWhoHasMadeItsUserNamespace) {
   const Changed one([] {
     return become_user() && allow_dumps() && ::unshare(CLONE_NEWUSER) == 0 && allow_dumps();
@@ -136,7 +136,7 @@ TEST_F(ProcessOwner, IsUnknownOnceItHasEnded) {
   EXPECT_TRUE(absl::IsNotFound(check_is_meant_now(ProcFs(), {one.pid(), began, kUser})));
 }
 
-TEST_F(ProcessOwner, IsHeldAgainstWhoAsks) {
+TEST_F(ProcessOwner, IsComparedWithTheClient) {
   const Changed own([] { return become_user() && allow_dumps(); });
   const ProcFs proc;
   const std::uint64_t began = proc.start_time(own.pid()).value();

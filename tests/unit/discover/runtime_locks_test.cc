@@ -26,7 +26,7 @@ std::vector<std::byte> enter_of_threads() {
                0xe9, 0x0f, 0x3b, 0xfc, 0xff});                              // jmp
 }
 
-TEST(RuntimeLocks, TheHookOfThreadsTellsWhereTheLockIs) {
+TEST(RuntimeLocks, TheHookOfThreadsShowsThePlaceOfTheLock) {
   const auto hook = read_enter_hook(enter_of_threads(), kAt);
   ASSERT_TRUE(hook);
   EXPECT_FALSE(hook->does_nothing);
@@ -66,8 +66,8 @@ TEST(RuntimeLocks, TheLockOfADomainAndItsState) {
   EXPECT_FALSE(read_domain_offsets(code({0x53, 0x5b, 0xc3})));
 }
 
-// Of caml_try_run_on_all_domains_with_spin_work: the leader, the leader again, another word, the
-// number of domains, an int of another thing, and the list of domains.
+// The code of caml_try_run_on_all_domains_with_spin_work reads the leader twice, another word, the
+// number of domains, another int, and the list of domains.
 TEST(RuntimeLocks, TheWordsOfASection) {
   const auto bytes = code({0x48, 0x8b, 0x05, 0x00, 0x01, 0x00, 0x00, 0x48, 0x85,
                            0xc0, 0x48, 0x8b, 0x05, 0xf6, 0x00, 0x00, 0x00,  // the same word

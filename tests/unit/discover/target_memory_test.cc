@@ -133,7 +133,7 @@ TEST(TargetMemory, PiecesAreReadInTheirOrder) {
 }
 
 // Reads in order, as three reads of one address show; fails if one is missing.
-TEST(TargetMemory, WhatIsWrittenTogetherIsThereWhole) {
+TEST(TargetMemory, AnOrderIsWrittenCompletelyOrNotAtAll) {
   const Copy copy;
   const auto memory = TargetMemory::open(copy.pid()).value();
   const std::array<std::uint64_t, 3> values = {7, 8, 9};
@@ -254,7 +254,7 @@ TEST(TargetMemory, NothingOfTheNextProgramIsTouched) {
   EXPECT_EQ(after, before);
 }
 
-// As posix_spawn makes one: it shares our memory until it execs `sleep`.
+// A process like posix_spawn's: it shares our memory until it execs `sleep`.
 class Sharer {
  public:
   Sharer() : stack_(1 << 20) {

@@ -50,7 +50,7 @@ TEST(X86Instruction, HasItsParts) {
   EXPECT_EQ(jump->immediate, -16);
 }
 
-TEST(X86Instruction, WhatIsCutOrUnknownIsNothing) {
+TEST(X86Instruction, TruncatedOrUnknownInstructionsAreRefused) {
   EXPECT_FALSE(decode_x86({}));
   EXPECT_FALSE(decode_x86(bytes_of({0xe8, 1, 2, 3})));
   EXPECT_FALSE(decode_x86(bytes_of({0x66})));

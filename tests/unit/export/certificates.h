@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An authority and certificates that it signs, by openssl, in a folder: ca.pem, NAME.pem, NAME.key.
+// A certificate authority in a folder and the certificates it signs: ca.pem, NAME.pem, NAME.key.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits of tests for what others do meanwhile: for the thing itself, however long a busy machine
-// takes.
+// Waits for conditions that other threads or processes bring about; a busy machine may be slow.
 #pragma once
 
 #include <chrono>

@@ -15,7 +15,7 @@ constexpr std::uint64_t integer(std::uint64_t value) { return value << 1 | 1; }
 
 class Buffers : public testing::Test {
  protected:
-  // As the runtime pads strings: the last byte counts the unused bytes of the last word.
+  // Pads strings like the runtime: the last byte counts the unused bytes of the last word.
   std::uint64_t string(std::uint64_t length) {
     std::vector<std::uint64_t> words(length / 8 + 1);
     words.back() = (7 - length % 8) << 56;
@@ -69,7 +69,7 @@ TEST_F(Buffers, Since52) {
   EXPECT_FALSE(old({both, integer(77), first}));
 }
 
-TEST_F(Buffers, PartsAndDeadBlocksAreNone) {
+TEST_F(Buffers, PartsAndDeadBlocksAreNotBuffers) {
   const std::vector<std::uint64_t> fields{string(16), integer(1), integer(16), string(16)};
   BufferFinder finder(memory_, false);
   BlockPart one = part(fields);
@@ -81,7 +81,7 @@ TEST_F(Buffers, PartsAndDeadBlocksAreNone) {
   EXPECT_FALSE(finder.used(one));
 }
 
-TEST_F(Buffers, LooksAreBounded) {
+TEST_F(Buffers, SearchesAreBounded) {
   BufferFinder finder(memory_, false);
   const BlockPart none = part({0x8000, integer(1), integer(16), 0x8000});
   for (std::uint64_t i = 0; i < BufferFinder::kMostSearches; ++i) finder.used(none);

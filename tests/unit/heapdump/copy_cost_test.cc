@@ -30,7 +30,7 @@ TEST(CopyCost, CountsAnonymousPagesAndHugeOnes) {
   EXPECT_EQ(800'000u << 10, cost->huge_bytes);
 }
 
-TEST(CopyCost, SaysWhenItIsNotTold) {
+TEST(CopyCost, ReportsMissingNumbers) {
   const std::string text = kRollup;
   for (const std::size_t bytes :
        {std::size_t{0}, text.find("Anonymous"), text.find("AnonHuge"), text.find("800000")}) {

@@ -68,7 +68,7 @@ TEST_F(CopyRoom, OfTheFirstVersionOfCgroups) {
   EXPECT_THAT(refusal(), HasSubstr("its cgroup /shop has room for 10.0 MiB"));
 }
 
-TEST_F(CopyRoom, WhatCannotBeReadIsNoLimit) {
+TEST_F(CopyRoom, AnUnreadableFileIsNotALimit) {
   for (const char* text : {"", "0::/../../other\n", "0::\n", "garbage", "0::/not/there\n"}) {
     machine_.write("proc/42/cgroup", text);
     EXPECT_EQ("", refusal()) << text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the memory of a program says of modules, stacks and sampled blocks, and what it may say.
+// Reading modules, stacks and sampled blocks from a program's memory, well-formed or damaged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_F(Stack, EachValueIsInItsFrame) {
   EXPECT_EQ(kCode + 4, slots.frame_of(below_)) << "in the chunk before";
 }
 
-TEST_F(Stack, WhateverItHoldsTheWalkEnds) {
+TEST_F(Stack, TheWalkEndsWithAnyContents) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 2'000; ++i) {
     FakeMemory damaged = memory_;
@@ -244,7 +244,7 @@ TEST(MemprofEntries, AreAroundTheirNumbers) {
 
 // ---------------------------------------------------------------------- ephemerons
 
-TEST(EphemeronList, OfOCaml4LeadsFromOneToTheNext) {
+TEST(EphemeronList, OCaml4LinksOneToTheNext) {
   FakeChunks heap;
   const std::uint64_t none = heap.put({42});
   const std::uint64_t last = heap.put(block(3, 251, kBlack, 0));

@@ -97,7 +97,7 @@ TEST_F(EventLogTest, AReaderThatWaitedForRecordingMissesNothing) {
   EXPECT_EQ(numbers(seen), from_to(910, 920));
 }
 
-TEST_F(EventLogTest, KeepsSoManyEventsAndCountsTheRest) {
+TEST_F(EventLogTest, KeepsALimitedNumberOfEventsAndCountsTheRest) {
   EventReader slow = reader();
   log_->begin(0);
   append(0, 100);
@@ -107,7 +107,7 @@ TEST_F(EventLogTest, KeepsSoManyEventsAndCountsTheRest) {
   EXPECT_EQ(read(slow).dropped, 0u) << "told once";
 }
 
-TEST_F(EventLogTest, KeepsSoManyChunks) {
+TEST_F(EventLogTest, KeepsALimitedNumberOfChunks) {
   log_ = std::make_shared<EventLog>(EventLogOptions{.max_chunks = 3});
   EventReader reads = reader();
   log_->begin(0);
@@ -168,7 +168,7 @@ TEST_F(EventLogTest, ResumesWithinAChunk) {
   EXPECT_EQ(seen.slices[1].first(), 5u);
 }
 
-TEST_F(EventLogTest, ACursorOfLongAgoIsToldOfEverythingBetween) {
+TEST_F(EventLogTest, AnOldCursorGetsTheCountOfEverythingBetween) {
   {
     EventReader before = reader();
     log_->begin(0);
@@ -201,7 +201,7 @@ TEST_F(EventLogTest, RefusesForeignCursors) {
   EXPECT_NE(EventLog().id(), EventLog().id());
 }
 
-TEST_F(EventLogTest, IsWantedWhileThereAreReadersAndAWhileAfter) {
+TEST_F(EventLogTest, IsWantedDuringAndShortlyAfterReaders) {
   EXPECT_FALSE(log_->wanted());
   {
     const EventReader first = reader();
@@ -230,7 +230,7 @@ TEST_F(EventLogTest, AMovedReaderLeavesOnce) {
   EXPECT_FALSE(log_->stop());
 }
 
-TEST_F(EventLogTest, StoppingLetsGoOfTheEvents) {
+TEST_F(EventLogTest, StoppingReleasesTheEvents) {
   std::weak_ptr<const EventChunk> kept;
   {
     EventReader reads = reader();
@@ -284,7 +284,7 @@ TEST_F(EventLogTest, ALogThatNeverRecordedEnds) {
   EXPECT_TRUE(seen.next);
 }
 
-TEST_F(EventLogTest, AWaitEndsWithWhatItWaitsFor) {
+TEST_F(EventLogTest, AWaitEndsWithItsEvent) {
   EventReader reads = reader();
   const auto long_time = std::chrono::minutes(5);
   std::thread writer([this] { log_->begin(3); });

@@ -122,7 +122,7 @@ std::vector<std::uint64_t> numbers(const WindowCell& cell) {
   return result;
 }
 
-// Three thousand classes of which every third is not there.
+// Three thousand classes, every third of which is missing.
 std::shared_ptr<HistoryWindow> long_window(std::mt19937& random, std::uint64_t begin_ns,
                                            std::uint64_t end_ns) {
   auto window = std::make_shared<HistoryWindow>(begin_ns, end_ns, HistoryPoint{});

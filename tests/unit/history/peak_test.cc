@@ -31,7 +31,7 @@ TEST(Peak, ThePeakIsKept) {
   EXPECT_EQ(sum(rows).allocated.samples, 30u);
 }
 
-// The windows of its second are part of wider ones by then.
+// By then the windows of the peak's second have been merged into wider ones.
 TEST(Peak, ThePeakHasAllItsCountsHoursLater) {
   Recording recording;
   recording.alloc(1, 5, 10);
@@ -76,7 +76,7 @@ TEST(Peak, ThePeakHasAllItsCountsHoursLater) {
       10u);
 }
 
-// A hundred live samples on the average, all of them others each second.
+// A hundred live samples on average, all replaced every second.
 TEST(Peak, ThePeakIsNotTheHighestOfManyNoisyNumbers) {
   constexpr int kRuns = 20, kSeconds = 600, kMean = 100;
   std::mt19937_64 random(3);
@@ -94,7 +94,7 @@ TEST(Peak, ThePeakIsNotTheHighestOfManyNoisyNumbers) {
   EXPECT_NEAR(peaks / kRuns, kMean, 15);
 }
 
-TEST(Peak, WhatGrowsWithoutADeathIsAlwaysANewPeak) {
+TEST(Peak, GrowthWithoutDeathsIsAlwaysANewPeak) {
   Recording recording;
   for (std::uint64_t id = 1; id <= 50; ++id) {
     recording.alloc(id, 5);
@@ -117,8 +117,8 @@ TEST(Peak, ARateChangeMakesNoPeakByItsNoise) {
   EXPECT_EQ(recording.history().view().peak->time_ns, recording.now());
 }
 
-// Another moment may have been the one: the most that was live is not below what the peak had at
-// least, nor above what any moment may have had.
+// The true peak may have been at another moment. Its lower limit is that of the estimated peak; its
+// upper limit is the highest of all moments.
 TEST(Peak, ItsLimitsAreOfAllMoments) {
   Recording recording;
   EXPECT_EQ(recording.history().view().peak_limits, Limits());

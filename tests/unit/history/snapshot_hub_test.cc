@@ -77,7 +77,7 @@ TEST(SnapshotHubTest, ATargetOfTheLatestIsGivenAtTheDeadline) {
   EXPECT_EQ((*result)->time_ns, 1u);
 }
 
-// It may have been added since; only a publication shows that.
+// The target may have been added since; only a publication shows this.
 TEST(SnapshotHubTest, ATargetThatTheLatestDoesNotHaveIsWaitedFor) {
   SnapshotHub hub;
   hub.publish({snapshot(1)});

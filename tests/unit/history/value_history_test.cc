@@ -63,7 +63,7 @@ TEST(ValueHistory, HasADayAndItsSpikes) {
   EXPECT_LT(history.memory_bytes(), 400'000u);
 }
 
-TEST(ValueHistory, TellsTheLatestMoment) {
+TEST(ValueHistory, ReportsTheLatestMoment) {
   ValueHistory history;
   EXPECT_EQ(history.view(), nullptr);
   history.note(sample_at(0));
@@ -75,7 +75,7 @@ TEST(ValueHistory, TellsTheLatestMoment) {
   EXPECT_TRUE(history.view()->steps(0, kBegin - 1, 300).empty());
 }
 
-TEST(ValueHistory, WhatIsNotToldHasNoNumber) {
+TEST(ValueHistory, AMissingValueHasNoNumber) {
   ValueHistory history;
   for (int second = 0; second < 10; ++second) history.note(sample_at(second));
   for (int second = 10; second < 20; ++second) {
@@ -113,7 +113,7 @@ TEST(ValueHistory, GivesUpTheOldestForMemory) {
 }
 
 // A memprofd that is started again: as if it had never ended.
-TEST(ValueHistory, GoesOnWhereAnotherOneHasEnded) {
+TEST(ValueHistory, ContinuesWhereAnotherOneEnded) {
   ValueHistory whole, before;
   for (int second = 0; second < 1234; ++second) {
     whole.note(sample_at(second, 1230));
@@ -138,7 +138,7 @@ TEST(ValueHistory, GoesOnWhereAnotherOneHasEnded) {
   }
 }
 
-TEST(ValueHistory, IsBoundedWhateverAProgramSays) {
+TEST(ValueHistory, IsBoundedWhateverAProgramPublishes) {
   ValueHistory history;
   ValueSample sample{.time_ns = kBegin};
   for (std::size_t i = 0; i < ValueHistory::kMaxSeries + 100; ++i) {

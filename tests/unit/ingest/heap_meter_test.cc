@@ -59,7 +59,7 @@ TEST(HeapMeter, DomainsAreApart) {
   EXPECT_EQ(meter.totals()[0], 6400);
 }
 
-TEST(HeapMeter, OfAnUnknownDomainOnlyItsFirstMinorHeapIsKnownToBeNew) {
+TEST(HeapMeter, OnlyTheFirstMinorHeapOfAnUnknownDomainIsKnownToBeNew) {
   DropCounters drops;
   HeapMeter meter(HeapMeter::Format::kIntegers, drops);
   EXPECT_EQ(meter.advance(hit(1, 90'000, 500)), 0);  // it ran before we came
@@ -74,7 +74,7 @@ TEST(HeapMeter, ADomainInThePlaceOfOneThatEndedCountsFromZero) {
   EXPECT_EQ(meter.totals()[0], 8320);
 }
 
-TEST(HeapMeter, CountersThatMakeNoSenseAreCountedAndBeginAnew) {
+TEST(HeapMeter, ImplausibleCountersAreCountedAndRestart) {
   for (const auto& bad :
        {hit(1, ~0ull, 0),
         ObservedView{.domain_state = 1, .words = {500, 0, 0}, .young_ptr = kEnd, .young_end = 8}}) {

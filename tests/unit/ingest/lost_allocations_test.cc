@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 
-TEST(LostAllocations, OthersCountForThoseThatTheNumbersTell) {
+TEST(LostAllocations, OthersCountForThoseThatAreMissingByNumber) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
   for (std::uint64_t id : {1, 2, 3}) EXPECT_EQ(lost.on_alloc(0, id), 0);
@@ -23,7 +23,7 @@ TEST(LostAllocations, OthersCountForThoseThatTheNumbersTell) {
   EXPECT_EQ(lost.not_made_up(), 0u);
 }
 
-// Records of unknown kind are at most allocations, until the next one shows how many were.
+// All records of unknown kind count as allocations until the next number shows how many were.
 TEST(LostAllocations, UntilTheyAreMadeUpForTheyAreMissing) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
@@ -59,7 +59,7 @@ TEST(LostAllocations, TheFirstOnesOfABufferMayBeLost) {
   EXPECT_EQ(lost.owed(), 3);
 }
 
-// What numbers say is no loss without a hole, nor more than was lost, nor without an end.
+// Implausible numbers do not count: gaps without a loss, or gaps larger than the loss.
 TEST(LostAllocations, NumbersAreNotTrusted) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
@@ -129,7 +129,7 @@ TEST(LostAllocations, AnotherRateOwesAsManyWords) {
 }
 
 // One buffer is reported, one is not, one has only unknown blocks, one lost none.
-TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
+TEST(LostAllocations, LossesAtTheEndAreCounted) {
   LostAllocations lost(MEMPROF_BUFFERS);
   lost.begin_session(0.01);
   for (const std::uint32_t buffer : {0, 1, 3}) lost.on_alloc(buffer, 10 * MEMPROF_BUFFERS + buffer);
@@ -141,7 +141,7 @@ TEST(LostAllocations, WhatIsLostAtTheEndIsCounted) {
 }
 
 // A buffer's position before a loss gives no information about the loss.
-TEST(LostAllocations, WhatWasReachedBeforeALossSaysNothingOfIt) {
+TEST(LostAllocations, APositionBeforeALossSaysNothingAboutIt) {
   LostAllocations lost(1);
   lost.begin_session(0.01);
   lost.on_alloc(0, 10);
@@ -151,7 +151,7 @@ TEST(LostAllocations, WhatWasReachedBeforeALossSaysNothingOfIt) {
   EXPECT_EQ(lost.not_made_up(), 5u);
 }
 
-// Lost before the session began or after: of the one with less to each sample.
+// The losses may be of either session; they count at the lower weight per sample.
 TEST(LostAllocations, ALossAtTheBeginningOfASessionIsNotBlownUp) {
   for (const double next : {0.1, 0.001}) {
     LostAllocations lost(1);

@@ -302,8 +302,8 @@ TEST(PairingInOrder, AThreadIsKeptUntilItsOwnBufferHasCome) {
   EXPECT_EQ(pairer.threads(), 0u);
 }
 
-// Carries the model's events to a pairer, losing some, telling of the losses
-// as the kernel side and the record numbers do.
+// Carries the model's events to a pairer and loses some of them. It reports losses as the kernel
+// side and the record numbers do.
 class LossyLink {
  public:
   LossyLink(unsigned seed, const ModelOptions& options, const Faults& faults)

@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-TEST(ProgramEnd, IsWhatWaitSays) {
+TEST(ProgramEnd, FollowsTheWaitStatus) {
   EXPECT_EQ(ProgramEnd::of_status(0, false), (ProgramEnd{EndCause::kExit, 0}));
   EXPECT_EQ(ProgramEnd::of_status(2 << 8, false), (ProgramEnd{EndCause::kExit, 2}));
   EXPECT_EQ(ProgramEnd::of_status(SIGTERM, false), (ProgramEnd{EndCause::kSignal, SIGTERM}));
@@ -19,11 +19,11 @@ TEST(ProgramEnd, IsWhatWaitSays) {
 }
 
 // The OOM killer marks programs, too, that end by themselves in that moment.
-TEST(ProgramEnd, AnExitIsNoOutOfMemory) {
+TEST(ProgramEnd, AnExitIsNotAnOutOfMemoryKill) {
   EXPECT_EQ(ProgramEnd::of_status(1 << 8, true), (ProgramEnd{EndCause::kExit, 1}));
 }
 
-TEST(ProgramEnd, IsToldInOneLine) {
+TEST(ProgramEnd, IsReportedInOneLine) {
   EXPECT_EQ(end_text({}), "the program ended");
   EXPECT_EQ(end_text({EndCause::kExit, 3}), "the program ended: exit code 3");
   EXPECT_EQ(end_text({EndCause::kSignal, SIGSEGV}), "the program ended: killed by SIGSEGV");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of measures and group keys: what a forgotten or mistaken row would break.
+// The tables of measures and group keys: detects missing and wrong rows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,13 +36,13 @@ TEST(MeasureTable, TheWordsAreThoseOfTheMessage) {
   }
 }
 
-TEST(MeasureTable, ValuesThatAreUnknownAreToldApart) {
+TEST(MeasureTable, DistinguishesUnknownValues) {
   EXPECT_EQ(find_measure(pb::MEASURE_UNSPECIFIED)->measure, Measure::kLive);
   EXPECT_EQ(find_measure(static_cast<pb::Measure>(99)), nullptr);
   EXPECT_EQ(measure_row(static_cast<pb::Measure>(99)).measure, Measure::kLive);
 }
 
-TEST(MeasureTable, WhatIsOfASpanAndWhatIsOfAMoment) {
+TEST(MeasureTable, KnowsWhichMeasuresAreFlows) {
   std::vector<std::string> flows, followed;
   for (const MeasureRow& row : measures()) {
     if (row.is_flow()) flows.emplace_back(row.word);
@@ -71,7 +71,7 @@ TEST(GroupTable, TheWordsAreThoseOfTheMessage) {
   EXPECT_EQ(group_row(static_cast<pb::GroupBy>(99)).group_by, GroupBy::kSite);
 }
 
-// They are looked up by name on use.
+// The code looks these fields up by name.
 TEST(GroupTable, FieldsOfNumbersAreThereAndHoldThem) {
   for (const GroupRow& row : group_keys()) {
     if (!row.is_number()) {

@@ -12,7 +12,7 @@ constexpr CatchUpPace::TimePoint at(int ms) {
   return CatchUpPace::TimePoint() + std::chrono::hours(1) + milliseconds(ms);
 }
 
-TEST(CatchUpPaceTest, WhatSaysNothingByItselfIsAskedSoon) {
+TEST(CatchUpPaceTest, AQuietTargetIsPolledSoon) {
   CatchUpPace pace;
   EXPECT_TRUE(pace.due(at(0), false)) << "never asked";
   pace.came(at(0));
@@ -23,7 +23,7 @@ TEST(CatchUpPaceTest, WhatSaysNothingByItselfIsAskedSoon) {
   EXPECT_TRUE(pace.due(at(500), false));
 }
 
-TEST(CatchUpPaceTest, WhatHasHadNothingIsAskedSeldom) {
+TEST(CatchUpPaceTest, ATargetWithoutEventsIsPolledRarely) {
   CatchUpPace pace;
   pace.fetched(at(0), false);
   EXPECT_FALSE(pace.due(at(999), false));
@@ -33,7 +33,7 @@ TEST(CatchUpPaceTest, WhatHasHadNothingIsAskedSeldom) {
   EXPECT_TRUE(pace.due(at(1250), false));
 }
 
-TEST(CatchUpPaceTest, WhatHasSaidSomethingByItselfIsAskedSoonAgain) {
+TEST(CatchUpPaceTest, ATargetThatReportedByItselfIsPolledSoonAgain) {
   CatchUpPace pace;
   pace.fetched(at(0), false);
   pace.came(at(100));

@@ -142,7 +142,7 @@ TEST_F(EventTapTest, ABlockOfCsMemoryThatIsFoundGoneEndsOnce) {
   EXPECT_EQ(MEMPROF_ORIGIN_TID(chunk.events[1].record.origin), 0u);
 }
 
-TEST_F(EventTapTest, LostEventsOfCsMemoryAreToldApart) {
+TEST_F(EventTapTest, LostNativeEventsAreReportedSeparately) {
   native_block(1, 100, 50);
   EventReader reads = reader();
   tap_.update();
@@ -205,7 +205,7 @@ TEST_F(EventTapTest, NobodyReadsNothingIsKept) {
 }
 
 // Five records before the first event, three between two and four behind the last one.
-TEST_F(EventTapTest, LostRecordsAreToldWhereTheyAreMissing) {
+TEST_F(EventTapTest, LostRecordsAreReportedWhereTheyAreMissing) {
   seq_ += 100;
   batch_of(1, 1);
   EventReader reads = reader();
@@ -231,7 +231,7 @@ TEST_F(EventTapTest, LostRecordsAreToldWhereTheyAreMissing) {
   EXPECT_EQ(seen.lost.records, 4u);
 }
 
-TEST_F(EventTapTest, AReaderThatComesBackLateIsToldWhatItMissed) {
+TEST_F(EventTapTest, ALateReaderLearnsWhatItMissed) {
   std::optional<EventCursor> cursor;
   {
     EventReader reads = reader();
@@ -285,7 +285,7 @@ TEST_F(EventTapTest, AChunkHasOneRate) {
   EXPECT_EQ(seen.slices[1].events().size(), 3u);
 }
 
-TEST_F(EventTapTest, CloseGivesTheRestAndLaterLetsGoOfIt) {
+TEST_F(EventTapTest, CloseDeliversTheRestAndReleasesItLater) {
   std::weak_ptr<const EventChunk> kept;
   {
     EventReader reads = reader();

@@ -23,8 +23,8 @@ std::uint64_t publications(const IngestThread& ingest) {
   return std::accumulate(durations.counts.begin(), durations.counts.end(), std::uint64_t{0});
 }
 
-// Both after the thread has taken its tasks in this turn, and before it sees that somebody asks.
-TEST(IngestThread, WhoAsksAfterTheFirstTargetWasAddedSeesIt) {
+// The target is added and a reader asks after the thread has taken the tasks of this turn.
+TEST(IngestThread, ARequestAfterTheFirstTargetWasAddedSeesIt) {
   SnapshotHub hub;
   IngestThread ingest(hub, 1 << 20);
   ingest.post([&] {

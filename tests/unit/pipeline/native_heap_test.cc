@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Native blocks on their way from the ring to the counts.
+// The path of native blocks from the ring to the counts.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class NativeHeapTest : public testing::Test {
   Pipeline pipeline_;
 };
 
-TEST_F(NativeHeapTest, WhatEndsIsForgottenAndNothingMoreCounts) {
+TEST_F(NativeHeapTest, AnEndForgetsBlocksAndStopsCounting) {
   alloc(1, 1000);
   pipeline_.end_native_heap();
   alloc(2, 1000);
@@ -78,9 +78,9 @@ TEST_F(NativeHeapTest, ABlockCountsAtItsOwnRateAndForNothingElse) {
   EXPECT_NEAR(1, taken.rows[0].counters.live_objects * 1000 / kInterval, 0.01);
 }
 
-TEST_F(NativeHeapTest, ALargeBlockCountsOnceForWhatItsChanceSays) {
+TEST_F(NativeHeapTest, ALargeBlockCountsOnceByItsProbability) {
   alloc(1, 1 << 20);
-  // It was almost certain to be sampled.
+  // This block was almost certain to be sampled.
   EXPECT_NEAR(1 << 20, snapshot().native_heap().live.bytes(), 1 << 11);
 }
 
@@ -154,7 +154,7 @@ TEST_F(NativeHeapTest, EventsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(4u, dropped(Drop::kDecodeBadRecord));
   EXPECT_TRUE(snapshot().rows.empty());
 }
-TEST_F(NativeHeapTest, WhatOfABlockIsResident) {
+TEST_F(NativeHeapTest, ResidentPartOfABlock) {
   alloc(1, 1000);
   alloc(2, 1000);
   EXPECT_DOUBLE_EQ(0, snapshot().native_heap().resident.bytes()) << "nobody has looked";
@@ -170,7 +170,7 @@ TEST_F(NativeHeapTest, WhatOfABlockIsResident) {
   EXPECT_DOUBLE_EQ(0, snapshot().native_heap().resident.bytes());
 }
 
-TEST_F(NativeHeapTest, ABlockThatTwoLooksFindGoneHasBeenFreed) {
+TEST_F(NativeHeapTest, ABlockThatIsMissingTwiceHasBeenFreed) {
   alloc(1, 1000);
   alloc(2, 1000);
   pipeline_.note_native_blocks({{.number = 1, .gone = true}, {.number = 2, .gone = true}});
@@ -186,7 +186,7 @@ TEST_F(NativeHeapTest, ABlockThatTwoLooksFindGoneHasBeenFreed) {
   EXPECT_EQ(1u, dropped(Drop::kFollowUnknownSample));
 }
 
-TEST_F(NativeHeapTest, WhatIsForgottenIsNotResident) {
+TEST_F(NativeHeapTest, ForgottenBlocksAreNotResident) {
   alloc(1, 1000);
   pipeline_.note_native_blocks({{.number = 1, .share = 1}});
   block({.id = 2, .bytes = 1000, .n_samples = 1, .lost = 1});
@@ -195,7 +195,7 @@ TEST_F(NativeHeapTest, WhatIsForgottenIsNotResident) {
   EXPECT_EQ(2u, pipeline_.aggregator().native_blocks()[0].number);
 }
 
-TEST_F(NativeHeapTest, WhereBlocksAreIsKnown) {
+TEST_F(NativeHeapTest, TheAddressesOfBlocksAreKnown) {
   block({.id = 7, .bytes = 1000, .n_samples = 1, .address = 0x5000});
   const std::vector<NativeBlock> blocks = pipeline_.aggregator().native_blocks();
   ASSERT_EQ(1u, blocks.size());

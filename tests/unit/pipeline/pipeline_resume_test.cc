@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pipeline that continues that of an earlier memprofd.
+// A pipeline that resumes from the state of an earlier memprofd.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class PipelineResumeTest : public testing::Test {
   Pipeline next_;
 };
 
-TEST_F(PipelineResumeTest, TotalsGoOnAndNothingIsLive) {
+TEST_F(PipelineResumeTest, TotalsContinueAndNothingIsLive) {
   const ProfileSnapshot after = now();
   ASSERT_GT(before_.counters.live.samples, 0u);
   EXPECT_EQ(after.counters.alloc_events, before_.counters.alloc_events);
@@ -41,7 +41,7 @@ TEST_F(PipelineResumeTest, TotalsGoOnAndNothingIsLive) {
 }
 
 // Probes and budget are judged only by this memprofd's counts.
-TEST_F(PipelineResumeTest, WhatWasToldBeforeIsNoWorkOfThisOne) {
+TEST_F(PipelineResumeTest, EarlierCountsAreNotItsOwn) {
   EXPECT_EQ(next_.alloc_events(), 0u);
   EXPECT_EQ(next_.captures_seen(), 0u);
   EXPECT_EQ(next_.frames_seen(), 0u);

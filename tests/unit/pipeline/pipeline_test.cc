@@ -168,7 +168,7 @@ TEST_F(PipelineTest, RepeatedStackComesAsItsId) {
   EXPECT_EQ(snapshot().rows.size(), 2u) << "unknown counts as one";
 }
 
-TEST_F(PipelineTest, StackWithoutFramesIsNoLoss) {
+TEST_F(PipelineTest, AStackWithoutFramesIsNotALoss) {
   pipeline_.on_ring_record(
       ring_capture({.header = {.tid = 7, .time_ns = 5}, .stack_id = 77}, {}).bytes());
   batch(kGeneration, 0, allocs(1, 1));
@@ -183,7 +183,7 @@ TEST_F(PipelineTest, HoleInTheNumbersIsALoss) {
   EXPECT_EQ(pipeline_.next_seq(), 12u);
 }
 
-// The end of any block may be among lost records: none of before may stay live.
+// Lost records may contain the death of any block, so no earlier block may stay live.
 TEST_F(PipelineTest, ALossEndsWhatIsFollowed) {
   batch(kGeneration, 0, allocs(1, 3));
   EXPECT_EQ(snapshot().counters.live.samples, 3u);
@@ -231,7 +231,7 @@ TEST_F(PipelineTest, TheFirstBatchOfABufferThatIsLostIsALoss) {
 }
 
 // Nothing is known about the time before an agent that was not at rest.
-TEST_F(PipelineTest, WhatWasBeforeAnUnknownBufferIsNoLoss) {
+TEST_F(PipelineTest, TheTimeBeforeAnUnknownBufferIsNotALoss) {
   Pipeline pipeline;
   pipeline.begin_session(kGeneration, kRate);
   pipeline.on_reached(0, {.records = 50, .sampled = 20});
@@ -356,7 +356,7 @@ TEST_F(PipelineTest, TailAndItsBatchCountOnce) {
 }
 
 // A program that was quiet when its tail was read may write many batches before the tail is taken.
-TEST_F(PipelineTest, TailThatManyBatchesOvertookIsNoLoss) {
+TEST_F(PipelineTest, ATailOvertakenByManyBatchesIsNotALoss) {
   const auto records = allocs(1, 2);
   batch(kGeneration, 0, records);
   for (std::uint64_t seq = 2; seq < 1000; seq += 2)
@@ -376,7 +376,7 @@ TEST_F(PipelineTest, NumbersFarBackAreRefused) {
   EXPECT_TRUE(seen_.records.empty());
 }
 
-TEST_F(PipelineTest, AnnouncementTellsThatTheProbeWorks) {
+TEST_F(PipelineTest, AnAnnouncementShowsThatTheProbeWorks) {
   pipeline_.begin_session(2, 0.5);
   EXPECT_TRUE(pipeline_.announced(1));
   EXPECT_FALSE(pipeline_.announced(2));
@@ -384,7 +384,7 @@ TEST_F(PipelineTest, AnnouncementTellsThatTheProbeWorks) {
   EXPECT_TRUE(pipeline_.announced(2));
 }
 
-TEST_F(PipelineTest, OldSessionGoesOnUntilTheNewOneBegins) {
+TEST_F(PipelineTest, TheOldSessionContinuesUntilTheNewOneBegins) {
   batch(kGeneration, 0, allocs(1, 2));
   pipeline_.begin_session(2, 0.5);
   batch(kGeneration, 2, allocs(3, 3));
@@ -399,9 +399,9 @@ TEST_F(PipelineTest, OldSessionGoesOnUntilTheNewOneBegins) {
   EXPECT_DOUBLE_EQ(snapshot().counters.allocated[0][0].words, 302);
 }
 
-// Worked example: blocks 1 and 2 at a rate of 0.01, 3 and 4 at 0.5. What happens to 1 comes in a
-// batch of its own session, which was filled before the next one began and flushed after.
-TEST_F(PipelineTest, BlocksAreFollowedOverSessionsWhenTheAgentTellsOfThem) {
+// Worked example: blocks 1 and 2 at a rate of 0.01, 3 and 4 at 0.5. The death of block 1 arrives in
+// a batch of its own session that was filled before the next session began and flushed afterwards.
+TEST_F(PipelineTest, BlocksAreFollowedAcrossSessionsThatTheAgentReports) {
   pipeline_.follow_since(kGeneration);
   batch(kGeneration, 0, allocs(1, 2));
   pipeline_.begin_session(2, 0.5);
@@ -427,7 +427,7 @@ TEST_F(PipelineTest, SamplesOfASessionThatIsOverAreStale) {
   EXPECT_DOUBLE_EQ(snapshot().counters.live.words, 2);
 }
 
-TEST_F(PipelineTest, WhatTheAgentTellsOfNoLongerIsForgotten) {
+TEST_F(PipelineTest, SessionsThatTheAgentNoLongerReportsAreForgotten) {
   pipeline_.follow_since(kGeneration);
   batch(kGeneration, 0, allocs(1, 2));
   pipeline_.begin_session(2, 0.5);
@@ -504,16 +504,16 @@ TEST_F(PipelineTest, BadRecordsAreSkippedOneByOne) {
   EXPECT_EQ(pipeline_.next_seq(), 4u);
 }
 
-// A direct capture is lost while a postponed one is outstanding, and no capture
-// comes before the batch: only the batch tells.
-TEST_F(PipelineTest, BatchTellsOfLostCaptures) {
+// A direct capture is lost while a postponed one is outstanding. As no capture follows before the
+// batch, only the batch shows the loss.
+TEST_F(PipelineTest, ABatchShowsLostCaptures) {
   capture(5, 77, {1}, -1);
   batch(kGeneration, 0, allocs(1, 1), 1);
   EXPECT_EQ(seen_.callstacks[1], CallstackId());
   EXPECT_EQ(dropped(Drop::kPairUnusedCapture), 1u);
 }
 
-TEST_F(PipelineTest, ChildrenAreToldOnce) {
+TEST_F(PipelineTest, ChildrenAreReportedOnce) {
   memprof_fork fork{};
   fork.header = {.kind = MEMPROF_EVENT_FORK, .tid = 7, .time_ns = 1};
   fork.child = 4243;

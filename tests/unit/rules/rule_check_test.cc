@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 
 constexpr double kSampleBytes = 800;
 
-// Each minute a major collection ends. f1 keeps one block a second, f2 lets each go after a second,
-// f3 allocates as much as both in the last minute.
+// A major collection ends every minute. Function 1 retains one block per second, function 2 frees
+// its block after a second, function 3 allocates as much as both during the last minute.
 class RuleCheckTest : public ::testing::Test {
  protected:
   RuleCheckTest() {
@@ -126,7 +126,7 @@ TEST_F(RuleCheckTest, AnAgeIsThatOfTheOldestBlock) {
   expect(RuleVerdict::kHolds, {.kind = RuleKind::kAge, .limit = 1, .pattern = "Request"});
 }
 
-TEST_F(RuleCheckTest, WhatIsOnlyObservedIsUnknownButForVolume) {
+TEST_F(RuleCheckTest, ObservedTargetsAreUnknownExceptForVolume) {
   snapshot_.info.mode = TargetMode::kObserve;
   expect(RuleVerdict::kUnknown, {.kind = RuleKind::kLive, .limit = 0});
   expect(RuleVerdict::kBroken, {.kind = RuleKind::kAllocated, .limit = 0});

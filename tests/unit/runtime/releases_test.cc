@@ -27,7 +27,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::StartsWith;
 
-// The newest series as one that was added to the table and never tested.
+// The newest series, as if it had been added to the table without tests.
 RuntimeAbi made_up() {
   RuntimeAbi abi = runtime_abi_for(std::string(releases().back().series)).value();
   abi.version = "5.99.0";
@@ -86,7 +86,7 @@ TEST(Releases, EachCapabilityRefusesANewSeries) {
   }
 }
 
-// The code of each capability asks, before it does anything.
+// Each capability's code checks this before it does anything.
 TEST(Releases, CapturesAreRefusedAndTheRuntimeCaptures) {
   const RuntimeAbi abi = made_up();
   expect_refusal(capture_for(abi, CaptureMode::kKernel).status(),

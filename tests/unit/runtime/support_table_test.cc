@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table "OCaml versions" of docs/compatibility.md says what the table of releases does, and
-// which tests prove it.
+// The table "OCaml versions" of docs/compatibility.md matches the table of releases and names the
+// tests of each version.
 
 #include <gtest/gtest.h>
 

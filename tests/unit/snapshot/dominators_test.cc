@@ -23,7 +23,7 @@ EdgeLists lists(const Edges& edges) {
   return result;
 }
 
-// By definition: nodes still reached without one node.
+// Nodes that are still reachable without one node, by definition.
 std::vector<bool> reached(const Edges& edges, const std::vector<std::uint32_t>& entries,
                           std::uint32_t without) {
   std::vector<bool> seen(edges.size());
@@ -80,7 +80,7 @@ TEST(Dominators, ANodeWithTwoWaysToItBelongsToNeither) {
               ElementsAre(1111, 10, 100, 1000, 0));
 }
 
-TEST(Dominators, WhatSeveralEntriesReachBelongsToTheRoot) {
+TEST(Dominators, NodesReachedFromSeveralEntriesBelongToTheRoot) {
   const DominatorTree tree(lists({{2}, {2}, {0}}), std::vector<std::uint32_t>{0, 1, 1, 7});
   EXPECT_EQ(DominatorTree::kRoot, tree.dominator_of(0));
   EXPECT_EQ(DominatorTree::kRoot, tree.dominator_of(1));

@@ -26,7 +26,7 @@ EdgeOffsets offsets_of(const std::vector<std::uint32_t>& numbers) {
   return offsets;
 }
 
-TEST(EdgeOffsets, AreTheNumbersThatWereGiven) {
+TEST(EdgeOffsets, AreTheGivenNumbers) {
   std::mt19937 random(1);
   for (int round = 0; round < 50; ++round) {
     std::vector<std::uint32_t> numbers = random_numbers(random);

@@ -29,7 +29,7 @@ TEST(SizeTable, KeepsEachSizeApart) {
   EXPECT_EQ(0u, table.blocks(254, 33));
 }
 
-TEST(HeapCensus, TellsTheNumbersOfGcStatInOCaml4) {
+TEST(HeapCensus, HasTheNumbersOfGcStatInOCaml4) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(
       joined({block(2, 17), block(0, 0, kWhite), block(9, 0, kBlue), block(2, 17, kWhite)}));

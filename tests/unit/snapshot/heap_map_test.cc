@@ -50,7 +50,7 @@ TEST(HeapMap, ChunksThatDoNotAddUpAreRefused) {
   }
 }
 
-TEST(HeapMap, AListOfChunksThatGoesRoundEnds) {
+TEST(HeapMap, ACyclicListOfChunksEnds) {
   FakeChunks heap;
   const std::uint64_t first = heap.put_chunk(block(3, 0));
   const std::uint64_t second = heap.put_chunk(block(3, 0));
@@ -61,7 +61,7 @@ TEST(HeapMap, AListOfChunksThatGoesRoundEnds) {
   EXPECT_LT(heap.memory.reads - before, 20);
 }
 
-TEST(HeapMap, ChunksWithoutNumberAreNotLookedAt) {
+TEST(HeapMap, AnAbsurdNumberOfChunksIsRefused) {
   FakeChunks heap;
   heap.put_chunk(block(3, 0));
   heap.add_to_sums(std::uint64_t{1} << 40, 0);
@@ -91,7 +91,7 @@ TEST(HeapMap, OneListForEachOwner) {
   EXPECT_EQ(131u, map->sums.pool_block_words);
 }
 
-TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
+TEST(HeapMap, AdjacentChunksAreListedWithFewReads) {
   FakePools heap;
   for (std::uint32_t i = 0; i < 2'000; ++i) heap.put_pool(2 + i % 9, {block(2, 0)}, i % 4);
   for (int i = 0; i < 2'000; ++i) heap.put_large(block(150, 252));
@@ -102,8 +102,8 @@ TEST(HeapMap, WhatLiesSideBySideIsListedByFewQuestions) {
   EXPECT_LT(memory.times, 200);
 }
 
-// Requests more than is listed, but not much.
-TEST(HeapMap, WhatLiesBesidePoolsInVainIsSeldomAskedFor) {
+// Reads slightly more than the listed pools.
+TEST(HeapMap, OtherMemoryBesidePoolsIsRarelyRead) {
   FakePools heap;
   for (int i = 0; i < 200; ++i) {
     heap.put_pool(2, {block(2, 0)});
@@ -152,7 +152,7 @@ TEST(HeapMap, ListsOfPoolsThatDoNotAddUpAreRefused) {
   expect_refused(longer.map(), "does not belong to its list");
 }
 
-TEST(HeapMap, AListOfPoolsThatGoesRoundEndsWhateverIsCounted) {
+TEST(HeapMap, ACyclicListOfPoolsEndsWhateverTheCount) {
   FakePools heap;
   const std::uint64_t last = heap.put_pool(2, {block(2, 0)});
   for (int i = 0; i < 3; ++i) heap.put_pool(2, {block(2, 0)});

@@ -105,13 +105,13 @@ TEST_F(RecordLogTest, WithAnyByteChangedItHasTheRecordsBeforeIt) {
   }
 }
 
-TEST_F(RecordLogTest, ZerosBehindTheEndAreNoRecords) {
+TEST_F(RecordLogTest, ZerosAfterTheEndAreNotRecords) {
   append_all(path_, records_);
   dir_.write("log", read_file(path_) + std::string(4096, '\0'));
   EXPECT_EQ(read(), records_);
 }
 
-TEST_F(RecordLogTest, WhatDoesNotFitLeavesTheFileAsItWas) {
+TEST_F(RecordLogTest, RecordsThatDoNotFitLeaveTheFileUnchanged) {
   auto log = RecordLog::create(path_);
   ASSERT_TRUE(log.ok());
   ASSERT_TRUE(log->append("kept").ok());

@@ -109,7 +109,7 @@ TEST_F(StateStoreTest, AFileOfAnotherPidIsRemoved) {
   EXPECT_FALSE(fs::exists(file(9)));
 }
 
-TEST_F(StateStoreTest, AForgottenTargetGoes) {
+TEST_F(StateStoreTest, AForgottenTargetIsRemoved) {
   open()->write({target(7), target(8)});
   const auto store = open();
   store->keep({target(8)});

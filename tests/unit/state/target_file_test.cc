@@ -57,7 +57,7 @@ TEST_F(TargetFileTest, HasEveryMomentThatWasWritten) {
 }
 
 // Each attempt may fill the disk.
-TEST_F(TargetFileTest, WhatFailsIsTriedLessAndLess) {
+TEST_F(TargetFileTest, AFailingWriteIsTriedLessAndLess) {
   std::vector<int> tried;
   for (int room = 0; room < 48; ++room) {
     program_.run_second();
@@ -130,7 +130,7 @@ TEST_F(TargetFileTest, HasThePeak) {
 }
 
 // Published values as of the last window that had ended.
-TEST_F(TargetFileTest, HasWhatTheProgramSays) {
+TEST_F(TargetFileTest, HasPublishedValues) {
   ValueHistory values;
   std::uint64_t line = 0;
   for (int second = 0; second < 200; ++second) {

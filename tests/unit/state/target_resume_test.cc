@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target that was read back and continues.
+// A target that resumes from its stored state.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class TargetResumeTest : public StoredTargetTest {
   std::optional<Recording> after_;
 };
 
-TEST_F(TargetResumeTest, CountersGoOnAndWhatWasLiveIsForgotten) {
+TEST_F(TargetResumeTest, CountersContinueAndLiveBlocksAreForgotten) {
   const ProfileSnapshot at_once = after_->snapshot();
   ASSERT_GT(before_.counters.live.samples, 0u);
   EXPECT_EQ(at_once.counters.live.samples, 0u);
@@ -81,7 +81,7 @@ TEST_F(TargetResumeTest, IdsDoNotClash) {
 }
 
 // A second restart, and a third.
-TEST_F(TargetResumeTest, GoesOnAgain) {
+TEST_F(TargetResumeTest, ResumesAgain) {
   ProfileSnapshot last = before_;
   for (int restart = 0; restart < 3; ++restart) {
     TargetWriter writer(path_);

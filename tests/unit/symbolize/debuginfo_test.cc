@@ -16,8 +16,8 @@ struct Packed {
   std::uint32_t line, start, end;
 };
 
-// A module's data as ocamlopt lays it out: descriptors first, then debuginfo,
-// then names; forward references are filled in when their goal is known.
+// A module's data in ocamlopt's layout: descriptors, then debuginfo, then names. Forward references
+// are filled in once the address they refer to is known.
 class Data {
  public:
   FakeMemory memory{kBase};
@@ -193,7 +193,7 @@ TEST(Debuginfo, LongNamesAreReadInPieces) {
   EXPECT_EQ(locations[0].function, function);
 }
 
-TEST(Debuginfo, UnterminatedNameIsNoLocation) {
+TEST(Debuginfo, AnUnterminatedNameIsNotALocation) {
   Data data;
   const std::uint64_t info = data.debuginfo({{{1, 0, 0}, 0}}, {"M.function"});
   const std::uint64_t size = data.memory.end() - kBase;

@@ -41,8 +41,7 @@ TEST(SymbolNames, NamesAsDebuginfoDoes) {
   for (const auto& [symbol, name] : cases) EXPECT_EQ(demangle(symbol), name) << symbol;
 }
 
-// Answers with the address and the index it was asked for; 0x900 is two inlined
-// functions.
+// Returns the requested address and index as the name. Address 900 is two inlined functions.
 class EchoSymbolizer : public Symbolizer {
  public:
   std::vector<Location> look_up(std::uint64_t address, std::int32_t alloc_idx) override {
@@ -138,14 +137,14 @@ TEST(SymbolizerTest, TextsAreValidUtf8) {
             (Location{.function = "a" + bad, .file = bad, .library = bad}));
 }
 
-TEST(SymbolizerTest, NamesForWhatHasNone) {
+TEST(SymbolizerTest, NamesForNamelessFrames) {
   EchoSymbolizer symbolizer;
   EXPECT_EQ(symbolizer.location(Symbolizer::kUnknown).function, "(unknown)");
   EXPECT_EQ(symbolizer.location(Symbolizer::kHidden).function, "(hidden)");
 }
 
-// A target may be hostile: what is kept has an end, and old answers stay.
-TEST(SymbolizerTest, KeepsSoManyAnswersAndNoMore) {
+// A target may be hostile: the number of kept answers has a limit, and old ones stay.
+TEST(SymbolizerTest, KeepsALimitedNumberOfAnswers) {
   class Seven : public EchoSymbolizer {
     std::vector<Location> look_up(std::uint64_t address, std::int32_t) override {
       ++asked;
@@ -225,8 +224,8 @@ let[@inline never] outer n =
 let () = ignore (Sys.opaque_identity (outer (int_of_string Sys.argv.(1))))
 )";
 
-// A fixed-address program: the return addresses in its file need no relocation,
-// so its frame table can be read from the file alone.
+// A program at a fixed address. The return addresses in its file need no relocation, so its frame
+// table can be read from the file alone.
 class FileSymbolizer : public testing::Test {
  protected:
   void build(const std::string& options) {
@@ -290,7 +289,7 @@ TEST_F(FileSymbolizer, LocatesAnInlinedCall) {
   EXPECT_TRUE(found);
 }
 
-// As runtime capture reports an allocation.
+// Runtime capture reports allocations this way.
 TEST_F(FileSymbolizer, LocatesADebuginfo) {
   build("-g");
   const auto file = ElfFile::open(path_, path_);
@@ -331,7 +330,7 @@ TEST_F(FileSymbolizer, UnknownAddressIsHex) {
   EXPECT_EQ(symbolizer_->locations(0, -1)[0].function, "0x0");
 }
 
-// From several threads, with many new ones between, all equal to the first.
+// Several threads get the first answers again, with many new look-ups between.
 TEST_F(FileSymbolizer, ThreadsChangeNoAnswer) {
   build("-g");
   std::map<std::uint64_t, std::vector<Location>> expected;

@@ -98,7 +98,7 @@ TEST_F(TraceRecordingTest, CustomMemoryIsExternalAndUnmarshalledBlocksAreNot) {
   EXPECT_EQ(as<OwnedAlloc>(trace, 2).event.source, ctf::Source::kMinor);
 }
 
-TEST_F(TraceRecordingTest, CsMemoryIsInARecordingOfItsOwn) {
+TEST_F(TraceRecordingTest, NativeBlocksHaveTheirOwnRecording) {
   TraceSource source(1e-3, 1.0 / 1024);
   TraceRecording others = recording();
   TraceRecording of_c = recording({.of_c = true});
@@ -135,7 +135,7 @@ TEST_F(TraceRecordingTest, CsMemoryIsInARecordingOfItsOwn) {
 }
 
 // Samples over the rate are what readers of the format count.
-TEST_F(TraceRecordingTest, ABlockOfCsMemoryHasSoManySamplesAsItStandsFor) {
+TEST_F(TraceRecordingTest, ANativeBlockHasAsManySamplesAsItStandsFor) {
   constexpr double kRate = 1.0 / 1024;
   TraceSource source(1e-3, kRate);
   TraceRecording recording = this->recording({.of_c = true});
@@ -191,7 +191,7 @@ TEST_F(TraceRecordingTest, EventsOfBlocksFromBeforeAreUnfollowed) {
   EXPECT_EQ(trace().events.size(), 1u);
 }
 
-TEST_F(TraceRecordingTest, FollowsNoMoreBlocksThanItMay) {
+TEST_F(TraceRecordingTest, FollowsNoMoreBlocksThanItsLimit) {
   TraceRecording recording = this->recording({.max_blocks = 2});
   std::vector<std::uint64_t> blocks;
   for (int i = 0; i < 3; ++i) blocks.push_back(source_.alloc(1));
@@ -269,7 +269,7 @@ TEST_F(TraceRecordingTest, AChangeOfTheRateEndsTheFile) {
   EXPECT_EQ(trace().events.size(), 1u);
 }
 
-TEST_F(TraceRecordingTest, ARotatingRecordingGoesOnAtTheNewRate) {
+TEST_F(TraceRecordingTest, ARotatingRecordingContinuesAtTheNewRate) {
   TraceRecording recording = this->recording({.rotate = true});
   for (const double rate : {1e-3, 1e-2, 1e-4}) {
     source_.set_rate(rate);
@@ -283,7 +283,7 @@ TEST_F(TraceRecordingTest, ARotatingRecordingGoesOnAtTheNewRate) {
   EXPECT_EQ(trace(2).info.sampling_rate, 1e-4);
 }
 
-TEST_F(TraceRecordingTest, TellsDomainsApartInVersion3) {
+TEST_F(TraceRecordingTest, DistinguishesDomainsInVersion3) {
   TraceRecording recording = this->recording({.version = ctf::kVersionDomains});
   const std::uint64_t block = source_.alloc(1, 1, 3, MEMPROF_ALLOC_MINOR, MEMPROF_SOURCE_NORMAL, 2);
   source_.alloc(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces as targets: what a recording says must be what the daemon had counted.
+// Traces as targets: a replayed recording must have the counts of the daemon.
 #include "daemon/trace/replay.h"
 
 #include <gmock/gmock.h>
@@ -60,8 +60,7 @@ class ReplayTest : public ::testing::Test {
   std::vector<std::byte> bytes_;  // of the last recording
 };
 
-// Counters by what is the same in memprofd and in a file: the callstack as text,
-// the heap and the size.
+// Counters by the properties that memprofd and a file share: heap, size and the callstack as text.
 using Totals = std::map<std::string, Counters>;
 template <typename Rows>
 Totals totals(const Rows& rows, Symbolizer& symbolizer) {
@@ -90,7 +89,7 @@ std::vector<ProfileRow> rows_of(const Aggregator& aggregator) {
   return rows;
 }
 
-// Sums are rounded as they are added up, and where windows end is not the same in both.
+// Both round their sums, and their windows end at different times.
 void expect_same(const Estimate& a, const Estimate& b, const std::string& what) {
   constexpr double kRounded = 1e-12;
   EXPECT_EQ(a.samples, b.samples) << what;
@@ -208,8 +207,8 @@ TEST_F(ReplayTest, ExternalMemoryIsCustom) {
   EXPECT_EQ(file->counters.allocated[0][2].samples, 5u);
 }
 
-// Other formats name it external, which is this format's word.
-TEST_F(ReplayTest, CsMemoryIsAsItWasCounted) {
+// This trace format calls the native heap "external".
+TEST_F(ReplayTest, NativeBlocksKeepTheirCounts) {
   TraceSource source(1e-3, 1.0 / 1024);
   for (int i = 0; i < 2000; ++i) {
     source.advance(10 * kMs);
@@ -261,7 +260,7 @@ TEST_F(ReplayTest, KeepsTheDomainsOfVersion3) {
   EXPECT_EQ(replay.snapshot->drops.total(), 0u);
 }
 
-TEST_F(ReplayTest, TellsWhatATruncatedFileHasLost) {
+TEST_F(ReplayTest, ReportsTheLossesOfATruncatedFile) {
   TraceSource source;
   testing::busy_minute(source);
   const Replay whole = record(source);
@@ -301,7 +300,7 @@ TEST_F(ReplayTest, SurvivesDamage) {
   }
 }
 
-TEST_F(ReplayTest, RefusesWhatIsNoTrace) {
+TEST_F(ReplayTest, RefusesFilesThatAreNotTraces) {
   EXPECT_FALSE(replay_trace(dir_.path("none.ctf")).ok());
   EXPECT_FALSE(replay_trace(dir_.write("text", "hello")).ok());
   ctf::testing::MemoryFile file;

@@ -42,7 +42,7 @@ TEST(ByteBudget, ComesBackWithTheObject) {
   EXPECT_EQ(budget->peak(), 90u);
 }
 
-TEST(ByteBudget, NobodysChargeAlwaysFits) {
+TEST(ByteBudget, AChargeWithoutABudgetAlwaysFits) {
   ByteCharge charge;
   EXPECT_TRUE(charge.grow(1ull << 62));
 }

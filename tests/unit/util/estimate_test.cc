@@ -52,8 +52,8 @@ TEST(EstimateTest, NoErrorIsBelowZero) {
   }
 }
 
-// 20,000 trials of sampling so many words: the mean is unbiased, and what is stated of the variance
-// is what the trials scatter by, to 4 %. With few samples and at a rate of 0.5 too.
+// 20,000 trials of sampling N words: the mean is unbiased, and the stated variance equals the
+// variance of the trials to 4 %, also with few samples and at a rate of 0.5.
 TEST(EstimateTest, StandardErrorIsTheScatter) {
   constexpr int kTrials = 20'000;
   std::mt19937 random(1);
@@ -72,8 +72,8 @@ TEST(EstimateTest, StandardErrorIsTheScatter) {
   }
 }
 
-// 2,000 trials of ten blocks of 3,000 to 12,000 words each at a rate at which about half of them
-// are sampled. Their samples would scatter by 120 % of that.
+// 2,000 trials of ten blocks of 3,000 to 12,000 words each at a rate that samples about half of
+// them. Counting their samples instead would scatter by 120 % of that.
 TEST(EstimateTest, LargeBlocksCountWithTheirOwnSizes) {
   constexpr double kRate = 1e-4;
   constexpr int kTrials = 2'000;
@@ -117,7 +117,7 @@ TEST(EstimateTest, AtARateOfOneNothingIsUnsure) {
 }
 
 // From tables of the mid-P limits of a Poisson count.
-TEST(LimitsTest, OfACountIsMidP) {
+TEST(LimitsTest, UseMidPForACount) {
   const auto near = [](double count, double lower, double upper) {
     const Limits limits = count_limits(count);
     EXPECT_NEAR(limits.lower, lower, 0.01) << count;
@@ -189,7 +189,7 @@ TEST(LimitsTest, CoversTheTruthOfSmallBlocks) {
   EXPECT_NEAR(sum / std::size(kExpected), 0.955, 0.015);
 }
 
-// The rate at which a few blocks are a half of all words and more is the worst.
+// The worst case is a rate at which a few blocks make up half of all words or more.
 TEST(LimitsTest, CoversTheTruthOfLargeBlocks) {
   for (const int words : {600, 1000, 5000, 10'000, 20'000, 40'000, 80'000}) {
     for (const int blocks : {3, 10, 50}) {
@@ -228,7 +228,7 @@ TEST(LimitsTest, CoversTheTruthAtHighRatesAndOverTwo) {
   EXPECT_GT(cover({{5, 2'000'000, 1e-4}, {5, 20'000, 1e-5}}, 3000).all, 0.93);
 }
 
-TEST(LimitsTest, OfADifferenceHasItsSides) {
+TEST(LimitsTest, ADifferenceHasBothSides) {
   const Limits none = count_limits(0), ten = count_limits(10);
   const Limits appeared = difference_limits(0, none, 10, ten);
   EXPECT_DOUBLE_EQ(appeared.upper, ten.upper) << "there may have been none";

@@ -9,7 +9,7 @@
 namespace memprofd {
 namespace {
 
-TEST(Guard, WhatThrowsIsCountedAndTheRestGoesOn) {
+TEST(Guard, AnExceptionIsCountedAndTheRestContinues) {
   const std::uint64_t before = unexpected_errors();
   EXPECT_FALSE(guarded("to test", [] { throw std::bad_alloc(); }));
   EXPECT_FALSE(guarded("to test", [] { throw std::runtime_error("of a library"); }));

@@ -108,7 +108,7 @@ TEST_F(RegularFile, ALinkIsNotFollowedAnywhereOnTheWay) {
   EXPECT_FALSE(watch.opened());
 }
 
-TEST_F(RegularFile, ThatIsMissingIsSaidSo) {
+TEST_F(RegularFile, AMissingOneIsReported) {
   const auto opened = open_regular_file(dir_.path("none"), "plugin.so");
   EXPECT_EQ(opened.status().code(), absl::StatusCode::kNotFound);
 }

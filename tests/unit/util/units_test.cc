@@ -26,7 +26,7 @@ TEST(ParseSize, TakesBinaryAndDecimalUnits) {
   EXPECT_EQ(*parse_size("1B"), 1u);
 }
 
-TEST(ParseSize, RefusesWhatIsNoSize) {
+TEST(ParseSize, RefusesTextThatIsNotASize) {
   for (const char* text : {"", " ", "KiB", "0", "0.5", "-1", "-4k", "+", "nan", "inf", "0x10",
                            "12 parsecs", "1 2", "1..5", "1e", "1e400", "99999999999TiB", "1KiBB"}) {
     EXPECT_EQ(parse_size(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
@@ -46,7 +46,7 @@ TEST(ParseDuration, TakesUnitsOfTime) {
   EXPECT_EQ(*parse_duration("36525d"), 36525 * 86400.0);
 }
 
-TEST(ParseDuration, RefusesWhatIsNoDuration) {
+TEST(ParseDuration, RefusesTextThatIsNotADuration) {
   for (const char* text : {"90",
                            "5",
                            "0.5",
@@ -82,7 +82,7 @@ TEST(ParseRate, TakesSamplesPerWord) {
   EXPECT_EQ(*parse_rate("1"), 1.0);
 }
 
-TEST(ParseRate, RefusesWhatIsNoRate) {
+TEST(ParseRate, RefusesTextThatIsNotARate) {
   for (const char* text : {"", "0", "0.0", "-1e-5", "1.0001", "2", "nan", "inf", "-inf", "1e-300",
                            "1e-5x", "0x1p-3", "abc", "1e-5 1e-5"}) {
     EXPECT_EQ(parse_rate(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
@@ -101,7 +101,7 @@ TEST(ParsePercent, TakesThePercentSignOrNot) {
             "bad percentage \"0\": write a number above 0 and at most 100, such as 1%, or none");
 }
 
-TEST(ParsePercent, RefusesWhatIsNoShare) {
+TEST(ParsePercent, RefusesTextThatIsNotAShare) {
   for (const char* text : {"", "%", "0", "0%", "-1%", "101%", "1%%", "nan", "1 percent", "1e9"}) {
     EXPECT_EQ(parse_percent(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }

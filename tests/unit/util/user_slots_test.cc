@@ -44,7 +44,7 @@ TEST_F(UserSlotsTest, EachLeavesSomeToWhoComesNextAndAllLeaveSomeToRoot) {
   EXPECT_EQ(take_all(slots, ""), 32u);
 }
 
-TEST_F(UserSlotsTest, OfFewOneIsLeftToTheOthersAndOneToRoot) {
+TEST_F(UserSlotsTest, AFewSlotsLeaveOneToOthersAndOneToRoot) {
   UserSlots slots(4, "looks");
   EXPECT_EQ(take_all(slots, "user 1"), 2u);
   EXPECT_EQ(take_all(slots, "user 2"), 1u);
@@ -57,7 +57,7 @@ TEST_F(UserSlotsTest, AUserMayHaveLessThanHisShare) {
   EXPECT_EQ(take_all(slots, ""), 448u);
 }
 
-TEST_F(UserSlotsTest, SaysWhoseTheyAre) {
+TEST_F(UserSlotsTest, NamesTheUser) {
   UserSlots slots(4, "looks are under way");
   EXPECT_EQ(take_all(slots, "user 1"), 2u);
   EXPECT_EQ(slots.take("user 1").status(),

@@ -129,9 +129,9 @@ TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
   EXPECT_FALSE(peek().has_value()) << "it has other parts";
 }
 
-// A page that was read for one value has not yet what the program then puts there, and the pointer
-// of another one leads to it.
-TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
+// The page was read for one value before the program changed it, and the pointer of another value,
+// read later, leads to it.
+TEST_F(BatchReaderTest, DataOlderThanItsPointerIsNotUsed) {
   const std::uint64_t slots = memory_.put<std::uint64_t>(0);
   memory_.put<std::uint64_t>(0);
   next_page();
@@ -158,7 +158,7 @@ TEST_F(BatchReaderTest, WhatIsOlderThanItsPointerIsNotTaken) {
 }
 
 // For a value that is read alone, the pointer is read first.
-TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
+TEST_F(BatchReaderTest, AValueReadAloneMatchesItsPointer) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
   const std::uint64_t later = memory_.put_block(kString, {text_word("garbage")});
@@ -178,7 +178,7 @@ TEST_F(BatchReaderTest, WhatIsReadAloneIsAsItsPointer) {
 }
 
 // Missing data is not the same as missing values.
-TEST_F(BatchReaderTest, TellsThatMemoryDoesNotAnswer) {
+TEST_F(BatchReaderTest, ReportsThatMemoryDoesNotAnswer) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   next_page();
   memory_.poke(slot, memory_.put_block(0, {integer(5)}));
@@ -262,7 +262,7 @@ class KnownValuesTest : public BatchReaderTest {
   std::uint64_t mapped_end_ = 0;  // 0: all
 };
 
-TEST_F(KnownValuesTest, ChangedIsWhatHasOtherWords) {
+TEST_F(KnownValuesTest, AValueWithOtherWordsHasChanged) {
   const std::uint64_t one = memory_.put<std::uint64_t>(0), two = memory_.put<std::uint64_t>(0);
   const std::uint64_t number = memory_.put_block(0, {integer(1)});
   const std::uint64_t pair = memory_.put_block(0, {integer(1), integer(2)});
@@ -283,7 +283,7 @@ TEST_F(KnownValuesTest, ChangedIsWhatHasOtherWords) {
 }
 
 // The collector colors blocks in each of its cycles.
-TEST_F(KnownValuesTest, TheColorOfABlockIsNoneOfItsValue) {
+TEST_F(KnownValuesTest, TheColorOfABlockIsNotPartOfItsValue) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   const std::uint64_t inner = memory_.put_block(0, {integer(1), integer(0x180)});
   const std::uint64_t outer = memory_.put_block(0, {inner, inner});
@@ -336,7 +336,7 @@ TEST_F(KnownValuesTest, KnowsWhatIsOnTwoPages) {
   EXPECT_EQ(look({slot}), Changed{true});
 }
 
-// A page that has gone is left out, and a file that lies there now is not touched.
+// An unmapped page is left out, and a file that is mapped there now is not read.
 TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
   std::vector<std::uint64_t> slots;
   for (int i = 0; i < 3; ++i) slots.push_back(memory_.put<std::uint64_t>(0));
@@ -359,7 +359,7 @@ TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
 }
 
 // Values with more words than are recorded are unknown.
-TEST_F(KnownValuesTest, WhatIsLargeIsReadAgain) {
+TEST_F(KnownValuesTest, LargeValuesAreReadAgain) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   std::uint64_t list = integer(0);
   for (std::uint64_t i = 0; i < 2 * Footprint::kMostParts; ++i) {

@@ -78,7 +78,7 @@ TEST(Durations, NoQuantileIsAboveTheLongest) {
 }
 
 // For any duration and limit: on the right side unless it is within an eighth.
-TEST(Durations, LimitsAreAnEighthOffAtMost) {
+TEST(Durations, LimitsAreOffByAtMostAnEighth) {
   for (double limit = 1e-6; limit < 100; limit *= 2.5) {
     for (double off = 0.5; off < 2; off += 0.01) {
       const Durations one = durations_of({static_cast<std::uint64_t>(limit * off * 2e9)});
@@ -136,7 +136,7 @@ TEST_F(TimerHistograms, AreSummedOverLanes) {
   EXPECT_EQ(report.all[3].durations->count(), 1u);
 }
 
-TEST_F(TimerHistograms, OfAnOlderLibraryThereAreNone) {
+TEST_F(TimerHistograms, AnOlderLibraryHasNone) {
   registry_.it->head.histogram_bytes = 0;
   registry_.end = offsetof(memprof_values, histograms);
   const Publication report = registry_.report();
@@ -147,8 +147,8 @@ TEST_F(TimerHistograms, OfAnOlderLibraryThereAreNone) {
   EXPECT_FALSE(read_publication(registry_, kRegistryAddress, kRegistryNow).ok());
 }
 
-// They would be memory that the program has never used.
-TEST_F(TimerHistograms, WhatIsNotWrittenIsNotRead) {
+// Reading unwritten histograms would touch memory that the program has never used.
+TEST_F(TimerHistograms, UnwrittenHistogramsAreNotRead) {
   FakeRegistry other;
   other.add(MEMPROF_SLOT_TIMER, "a").cell = 0;
   other.it->head.timers_used = 1;

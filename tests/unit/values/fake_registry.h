@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registry of a program with published values, in the test's own memory.
+// Registry of a program that publishes values, in the test's memory.
 #pragma once
 
 #include <gtest/gtest.h>

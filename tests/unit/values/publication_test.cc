@@ -49,7 +49,7 @@ TEST(Publication, TimersCountWhatRuns) {
   registry.it->lanes[0].timers[0] = {
       .starts = 3, .stops = 2, .sum_ticks = 500 - std::uint64_t{9'000}, .max_ticks = 400};
   registry.it->lanes[1].timers[0] = {.starts = 1, .stops = 1, .sum_ticks = 100, .max_ticks = 50};
-  // It began after the read of the clock.
+  // This phase began after the clock was read.
   registry.it->lanes[0].timers[1] = {.starts = 1, .sum_ticks = 0 - std::uint64_t{10'001}};
   const Publication report = registry.report();
   ASSERT_EQ(report.all.size(), 2u);
@@ -64,7 +64,7 @@ TEST(Publication, TimersCountWhatRuns) {
 }
 
 // Values of the requested program; domains that have not counted are omitted.
-TEST(Publication, TellsWhatIsEachDomains) {
+TEST(Publication, ReportsEachDomainsShare) {
   Registry registry;
   registry.add(MEMPROF_SLOT_POINT, "requests");
   registry.add(MEMPROF_SLOT_TIMER, "t").cell = 0;
@@ -127,7 +127,7 @@ TEST(Publication, ReadsAgainWhatWasNotReadInOrder) {
   EXPECT_FALSE(report.all[0].is_torn);
 }
 
-TEST(Publication, ALineThatWasNotReadInOrderIsToldLater) {
+TEST(Publication, ALineReadOutOfOrderIsReportedLater) {
   Registry registry;
   memprof_log_entry& entry = registry.it->log[0];
   registry.it->head.log_next = 1;
@@ -219,7 +219,7 @@ TEST(Publication, CountsWhatHasNoPlace) {
   EXPECT_EQ(report.all.back().hits, 4);
 }
 
-TEST(Publication, RefusesWhatIsNoRegistry) {
+TEST(Publication, RefusesMemoryThatIsNotARegistry) {
   for (const auto field : {&memprof_values_head::abi, &memprof_values_head::slot_bytes,
                            &memprof_values_head::lane_bytes, &memprof_values_head::slots_used,
                            &memprof_values_head::timers_used, &memprof_values_head::lanes_used}) {
@@ -255,7 +255,7 @@ TEST(Publication, IsTotal) {
   }
 }
 
-TEST(Publication, TellsTheProgramThatSomebodyLooks) {
+TEST(Publication, InformsTheProgramOfAViewer) {
   Registry registry;
   const std::uint64_t second = 1'000'000'000;
   EXPECT_TRUE(*observe_report(registry, kAddress, second));
@@ -321,7 +321,7 @@ TEST(PublishedControl, RefusesWhatMakesNoSense) {
   EXPECT_EQ(registry.writes, 0);
 }
 
-TEST(Publication, HasAPauseGoOn) {
+TEST(Publication, ResumesAPause) {
   Registry registry;
   registry.it->head.pauses = 3;
   registry.it->head.waiting = 2;

@@ -68,14 +68,14 @@ TEST_F(ReportRequestTest, BringsTheAnswer) {
   EXPECT_TRUE(long_one->is_cut);
 }
 
-TEST_F(ReportRequestTest, AnExceptionIsTold) {
+TEST_F(ReportRequestTest, AnExceptionIsReported) {
   answers("Failure(\"no\x1b\")", MEMPROF_REQUEST_RAISED);
   const absl::Status status = ask("").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "the action 'reload' raised Failure(\"no?\")");
 }
 
-TEST_F(ReportRequestTest, IsTakenBackWhenTheTimeIsOver) {
+TEST_F(ReportRequestTest, IsWithdrawnAfterTheTimeout) {
   const absl::Status status = ask("", kSoon).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(status.message().substr(0, 44), "the program did not start 'reload' within 0.");
@@ -85,7 +85,7 @@ TEST_F(ReportRequestTest, IsTakenBackWhenTheTimeIsOver) {
   EXPECT_EQ(record().asked, 0u);
 }
 
-TEST_F(ReportRequestTest, WhatHasBegunIsNotTakenBack) {
+TEST_F(ReportRequestTest, AStartedRequestIsNotWithdrawn) {
   registry_.after_write = [this] {
     if (record().asked != 0) record().running = record().asked;
   };
@@ -95,7 +95,7 @@ TEST_F(ReportRequestTest, WhatHasBegunIsNotTakenBack) {
   EXPECT_EQ(ask("", kSoon).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-// It arrives between the last read and the 0 in its place.
+// The answer arrives between the last read and the write that withdraws the request.
 TEST_F(ReportRequestTest, AnAnswerAtTheLastMomentCounts) {
   registry_.after_write = [this] {
     if (record().asked != 0) begun_ = record().asked;

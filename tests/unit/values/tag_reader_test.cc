@@ -56,7 +56,7 @@ TEST_F(TagReaderTest, AFunctionWithinAnotherIsThatOne) {
   EXPECT_EQ(read(tag(store({weak({closure + 24, closure})}, kNil))).bytes, 8u * 7);
 }
 
-TEST_F(TagReaderTest, WhatIsNoTagIsNotRead) {
+TEST_F(TagReaderTest, OtherBlocksAreNotRead) {
   for (const std::uint64_t root :
        {std::uint64_t{5}, std::uint64_t{0}, block(0, {3}), block(251, {block(0, {kNil})}),
         tag(block(0, {3, kNil})), tag(block(0, {block(0, {kNone}), 0x99990}))}) {

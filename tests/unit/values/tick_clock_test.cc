@@ -16,7 +16,7 @@ double ns_between(Clock::time_point from, Clock::time_point to) {
 }
 
 // Sums of ticks become times that never fall. The thread may lose its processor between any two
-// readings: the time between two ticks lies between the inner and the outer readings of the clock.
+// readings, so the time between two ticks lies between the inner and outer clock readings.
 TEST(TickClock, ItsRateStays) {
   (void)tick_now();  // finds the rate
   const Clock::time_point before_first = Clock::now();

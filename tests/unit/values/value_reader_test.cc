@@ -85,7 +85,7 @@ TEST_F(ValueReaderTest, StringsWithAndWithoutContents) {
   EXPECT_TRUE(cut.is_cut);
 }
 
-TEST_F(ValueReaderTest, CustomBlocksTellTheirIdentifier) {
+TEST_F(ValueReaderTest, CustomBlocksHaveTheirIdentifier) {
   const std::uint64_t name = memory_.put_string("_j");
   memory_.put_string(std::string(64, 'x'));  // what lies behind
   memory_.align(8);
@@ -109,7 +109,7 @@ TEST_F(ValueReaderTest, Lists) {
   EXPECT_TRUE(longer.is_longer);
 }
 
-TEST_F(ValueReaderTest, AListThatGoesRoundEnds) {
+TEST_F(ValueReaderTest, ACyclicListEnds) {
   const std::uint64_t first = list(5);
   memory_.poke(first + 8, first);
   EXPECT_TRUE(read(first).is_longer);
@@ -158,7 +158,7 @@ TEST_F(ValueReaderTest, TreesAreBalanced) {
   EXPECT_EQ(read(block(0, {map, integer(1), integer(2), kNil, integer(2)})).size, 2u);
 }
 
-TEST_F(ValueReaderTest, WhatIsNoBlockIsSaid) {
+TEST_F(ValueReaderTest, AValueThatIsNotABlockIsReported) {
   for (const std::uint64_t word : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{0x10004},
                                    ~std::uint64_t{1}, std::uint64_t{1} << 60}) {
     EXPECT_EQ(read(word).kind, ValueKind::kUnread) << word;

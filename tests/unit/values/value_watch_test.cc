@@ -59,7 +59,7 @@ TEST_F(ValueWatchTest, IsOfOneProgram) {
   EXPECT_TRUE(absl::IsNotFound(watch_.set_program(other)));
 }
 
-TEST_F(ValueWatchTest, TellsWhatHasChanged) {
+TEST_F(ValueWatchTest, ReportsChanges) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(changed(), (Names{"a", "b"}));
   EXPECT_EQ(changed(), Names{});
@@ -77,7 +77,7 @@ TEST_F(ValueWatchTest, TellsWhatHasChanged) {
 }
 
 // A running timer changes by itself.
-TEST_F(ValueWatchTest, TellsOfATimerWhileItRuns) {
+TEST_F(ValueWatchTest, ReportsATimerWhileItRuns) {
   report_.all.resize(1);
   report_.all[0] = {.kind = PublishedValue::Kind::kTimer, .name = "t", .starts = 1};
   EXPECT_EQ(changed().size(), 1u);
@@ -88,7 +88,7 @@ TEST_F(ValueWatchTest, TellsOfATimerWhileItRuns) {
   EXPECT_EQ(changed().size(), 0u);
 }
 
-TEST_F(ValueWatchTest, TellsEachLineOnce) {
+TEST_F(ValueWatchTest, ReportsEachLineOnce) {
   report_.lines = {{.number = 3}, {.number = 4}};
   changed();
   EXPECT_EQ(lines_, 2u);
@@ -99,7 +99,7 @@ TEST_F(ValueWatchTest, TellsEachLineOnce) {
   EXPECT_EQ(lines_, 1u);
 }
 
-TEST_F(ValueWatchTest, HasRoomForSoMany) {
+TEST_F(ValueWatchTest, HasALimitedNumberOfPlaces) {
   EXPECT_TRUE(watch_.may_report({.address = 8}, 2));
   EXPECT_TRUE(watch_.may_report({.address = 16}, 2));
   EXPECT_FALSE(watch_.may_report({.address = 24}, 2));

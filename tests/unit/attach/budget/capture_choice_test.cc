@@ -85,7 +85,7 @@ TEST(CaptureChoice, IsTriedAgainWhenThePriceHasRisen) {
   EXPECT_EQ(choice.wanted(), kKernel);
 }
 
-TEST(CaptureChoice, IsNotTriedWhereAHitAloneIsDearer) {
+TEST(CaptureChoice, IsNotTriedWhereAHitAloneIsMoreExpensive) {
   CaptureChoice choice(5000);
   EXPECT_EQ(Program().run(choice, 3600), 3600);
   CaptureChoice flat(kTrapNs);

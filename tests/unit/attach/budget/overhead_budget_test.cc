@@ -155,7 +155,7 @@ TEST(OverheadBudget, ReachesTheCeilingOfAProgramThatAllocatesLittle) {
   EXPECT_LE(run.changes, 3);
 }
 
-// Whatever resulted from the first raise.
+// The outcome of the first raise must not matter.
 TEST(OverheadBudget, ReachesACeilingThatIsNotFarAboveTheRate) {
   for (double words = 1e4; words < 1e6; words *= 1.2) {
     Simulation simulation(1e-2);
@@ -188,7 +188,7 @@ TEST(OverheadBudget, RaisesWhenTheLoadHasGone) {
   EXPECT_GE(simulation.budget.raised(), 1);
 }
 
-TEST(OverheadBudget, ChangesSeldomHoweverTheLoadChanges) {
+TEST(OverheadBudget, ChangesRarelyHoweverTheLoadChanges) {
   for (const double period : {1, 3, 10, 40, 300}) {
     Simulation simulation(1e-2);
     const Program program = phases(period, {1.6e8}, {1e5});
@@ -256,7 +256,7 @@ TEST(OverheadBudget, SaysWhenTheLowestRateIsTooMuch) {
   EXPECT_FALSE(simulation.budget.exhausted());
 }
 
-TEST(OverheadBudget, WhatMemprofdTakesIsKeptToItsShareWithoutABudgetToo) {
+TEST(OverheadBudget, MemprofdKeepsToItsShareWithoutABudgetToo) {
   for (const double share : {0.0, kShare}) {
     Simulation simulation(1e-2, share);
     simulation.memprofd_ns = 500;
@@ -283,7 +283,7 @@ TEST(OverheadBudget, WhatTheLowestRateTookTooMuchIsNotOwed) {
   EXPECT_GT(simulation.budget.rate(), 10 * OverheadBudget::kFloorRate);
 }
 
-TEST(OverheadBudget, WhoLowersTheRateIsToldApart) {
+TEST(OverheadBudget, KnowsWhichLimitLowersTheRate) {
   Simulation simulation(1e-2);
   simulation.memprofd_ns = 500;
   simulation.budget.allow_memprofd(0.5);
@@ -313,8 +313,8 @@ TEST(OverheadBudget, ANewCeilingHoldsAtOnceAndIsReachedWhenItCanBe) {
   EXPECT_EQ(simulation.budget.rate(), 1e-2);
 }
 
-// The cost of a sample of few is not known well: none in a quiet second allow no leap.
-TEST(OverheadBudget, NoSamplesAreNoProofThatAnyRateIsCheap) {
+// Few samples show their cost only roughly; a second without any must not allow a large raise.
+TEST(OverheadBudget, NoSamplesDoNotProveThatAnyRateIsCheap) {
   OverheadBudget budget(1e-4, 1, MEMPROF_CAPTURE_BY_KERNEL, kTrapNs);
   for (int second = 0; second < 10; ++second) {
     budget.judge({.seconds = 1, .cpu_seconds = 0.03});

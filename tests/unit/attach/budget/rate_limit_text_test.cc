@@ -47,7 +47,7 @@ TEST(RateLimitText, SaysWhatHoldsItAndWhatWouldRaiseIt) {
             "--max-overhead 4%");
 }
 
-TEST(RateLimitText, ProposesNoBudgetThatNobodyWouldGive) {
+TEST(RateLimitText, ProposesNoUnrealisticBudget) {
   OverheadBudget budget(0.01, 1e-2, kKernel, kTrapNs);
   judge(budget, 700);
   EXPECT_EQ(rate_limit_text(budget, kRuntime, CaptureMode::kAuto, 0),

@@ -24,14 +24,14 @@ TEST(VerifierReason, IsAtTheEndOfItsLog) {
   EXPECT_THAT(verifier_reason(message("one line\n")), ElementsAre("one line"));
 }
 
-TEST(VerifierReason, IsMissingWhereNoneIsTold) {
+TEST(VerifierReason, IsEmptyWhenTheVerifierGivesNone) {
   EXPECT_THAT(verifier_reason(message("")), IsEmpty());
   EXPECT_THAT(verifier_reason("libbpf: failed to load object 'memprof_bpf'\n"), IsEmpty());
   EXPECT_THAT(verifier_reason(""), IsEmpty());
 }
 
 // A message that was cut has no end.
-TEST(VerifierReason, IsTakenFromWhatThereIsOfACutLog) {
+TEST(VerifierReason, IsTakenFromATruncatedLog) {
   EXPECT_THAT(verifier_reason("-- BEGIN PROG LOAD LOG --\nfirst\nseco"),
               ElementsAre("first", "seco"));
 }

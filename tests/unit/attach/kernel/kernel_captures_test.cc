@@ -29,7 +29,7 @@ TEST(KernelCaptures, AreBoundedForAllMountsOfAFile) {
   EXPECT_FALSE(KernelCapture::take(elsewhere));
 }
 
-TEST(KernelCaptures, AreGivenBack) {
+TEST(KernelCaptures, AreReturned) {
   auto taken = take_all(kProgram);
   taken.pop_back();
   EXPECT_EQ(take_all(kProgram).size(), 1u);
@@ -48,7 +48,7 @@ TEST(KernelCaptures, ThatAreInsistedOnCountToo) {
   EXPECT_TRUE(take_all(kProgram).empty());
 }
 
-TEST(KernelCaptures, FilesAreToldApart) {
+TEST(KernelCaptures, FilesAreDistinguished) {
   EXPECT_EQ(file_id(0), file_id(0));
   EXPECT_EQ(file_id(-1), std::nullopt);
 }

@@ -6,18 +6,18 @@
 namespace memprofd {
 namespace {
 
-TEST(KernelWalk, WhereTheKernelWalksAllIsAsAskedFor) {
+TEST(KernelWalk, AKernelThatWalksAllowsEveryMode) {
   for (const CaptureMode mode : {CaptureMode::kAuto, CaptureMode::kKernel, CaptureMode::kRuntime})
     EXPECT_EQ(*capture_here(mode, true), mode);
   EXPECT_TRUE(check_kernel_walks("--mode observe", true).ok());
 }
 
-TEST(KernelWalk, WhereItDoesNotTheRuntimeCaptures) {
+TEST(KernelWalk, OtherwiseTheRuntimeCaptures) {
   EXPECT_EQ(*capture_here(CaptureMode::kAuto, false), CaptureMode::kRuntime);
   EXPECT_EQ(*capture_here(CaptureMode::kRuntime, false), CaptureMode::kRuntime);
 }
 
-TEST(KernelWalk, WhatCannotBeHadIsRefusedWithCauseAndRemedy) {
+TEST(KernelWalk, AnUnavailableModeIsRefusedWithCauseAndRemedy) {
   constexpr char kRest[] =
       ": this kernel cannot walk callstacks, because it has no BPF loop helper; boot Linux 5.17 or "
       "later";

@@ -50,7 +50,7 @@ class ProbeRemovalTest : public ::testing::Test {
     EXPECT_FALSE(link);
   }
 
-  // Of the process's life: what is left refers to it.
+  // Lives as long as the process, because remaining removals refer to it.
   static inline std::atomic<bool> kernel_done_{false};
   ProbeRemoval removal_;
 };

@@ -34,11 +34,11 @@ TEST(Breakpoints, OneAmongManyIsSeen) {
 
 TEST(Breakpoints, WhereTheKernelPutACallInsteadIsOne) { EXPECT_FALSE(shows_none({kBase + 2})); }
 
-TEST(Breakpoints, WhatCannotBeReadIsNotKnownToHaveNone) {
+TEST(Breakpoints, UnreadableCodeIsNotKnownToHaveNone) {
   EXPECT_FALSE(shows_none({kBase, 0xdead0000}));
 }
 
-TEST(Breakpoints, WhereNothingIsLookedAtNothingIsKnown) { EXPECT_FALSE(shows_none({})); }
+TEST(Breakpoints, NothingIsKnownWithoutAnInspection) { EXPECT_FALSE(shows_none({})); }
 
 }  // namespace
 }  // namespace memprofd

@@ -64,7 +64,7 @@ TEST_F(AnswerPagesTest, ATokenCanBeUsedAgainAndWithAnotherSize) {
   EXPECT_EQ(kept_.next_page(first.next_token, "sites", 100)->end, 10u);
 }
 
-TEST_F(AnswerPagesTest, APageIsNoLargerThanAMessage) {
+TEST_F(AnswerPagesTest, APageFitsIntoAMessage) {
   const AnswerPage page = kept_.first_page(answer_of(10, kMiB - 100), 1000).value();
   EXPECT_EQ(page.end, 2u);
   EXPECT_EQ(kept_.next_page(page.next_token, "sites", 1000)->end, 4u);
@@ -89,7 +89,7 @@ TEST_F(AnswerPagesTest, TheOldestMakeRoom) {
   for (int i = 1; i < 4; ++i) EXPECT_TRUE(kept_.next_page(tokens[i], "sites", 1).ok()) << i;
 }
 
-TEST_F(AnswerPagesTest, WhatHasNoRoomIsRefusedAndPushesNobodyOut) {
+TEST_F(AnswerPagesTest, AnAnswerWithoutRoomIsRefusedAndDisplacesNoOther) {
   const AnswerPage first = kept_.first_page(answer_of(10, 10), 4).value();
   const auto refused = kept_.first_page(answer_of(17, kMiB), 1);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
@@ -188,7 +188,7 @@ TEST_F(PagesTest, AStreamHasFirstPagesOnly) {
   EXPECT_EQ(queries_.first_sites(asked).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(PagesTest, WhoWantsAllWalksThem) {
+TEST_F(PagesTest, AllRowsAreReadPageByPage) {
   FakeQuestions questions(targets());
   const pb::ListSitesResponse all = ctl::all_sites(questions, request()).value();
   EXPECT_EQ(all.sites_size(), kSites);
@@ -216,7 +216,7 @@ class Forgetful : public FakeQuestions {
   int times_;
 };
 
-TEST_F(PagesTest, AForgottenAnswerIsAskedForAnew) {
+TEST_F(PagesTest, AForgottenAnswerIsRequestedAgain) {
   Forgetful twice(targets(), 2);
   EXPECT_EQ(ctl::all_sites(twice, request())->sites_size(), kSites);
   Forgetful ever(targets(), 1000);

@@ -25,9 +25,9 @@ using ::testing::SizeIs;
 constexpr std::uint64_t kLog = 77;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// Classes of callstacks of fixed_symbolizer(): Sessions.remember from
-// Request.handle; Parser.token in the major heap, unmarshalled, by thread 8;
-// Cache.fill from Request.handle, large and in domain 1.
+// Event classes with callstacks of fixed_symbolizer(). Class 1: Sessions.remember, called by
+// Request.handle. Class 2: Parser.token, unmarshalled into the major heap by thread 8. Class 3:
+// Cache.fill, called by Request.handle, large, in domain 1.
 std::vector<EventClass> classes() {
   return {event_class(0, {}), event_class(1, {1, 4, 5}, {.thread = 7, .size = SizeBucket::of(3)}),
           event_class(2, {2, 5},
@@ -38,7 +38,7 @@ std::vector<EventClass> classes() {
           event_class(3, {3, 4, 5}, {.thread = 7, .domain = 1, .size = SizeBucket::of(1000)})};
 }
 
-// A life of each class's block, the block of class n being n; 9 is not followed.
+// The life of one block per class; the block of class n is n. Block 9 is not followed.
 std::vector<SampleEvent> lives() {
   return {sample_event(1, MEMPROF_ALLOC_MINOR, ClassId(1), 1 * kSecond, 1 * kSecond),
           sample_event(2, MEMPROF_ALLOC_MAJOR, ClassId(2), 2 * kSecond, 2 * kSecond),
@@ -119,7 +119,7 @@ std::vector<std::uint64_t> blocks_that_pass(const std::function<void(pb::Filter&
 
 // ---------------------------------------------------------------- contents
 
-TEST(EventStream, TellsWhatIsKnownOfEachEvent) {
+TEST(EventStream, ReportsWhatIsKnownAboutEachEvent) {
   const auto messages = stream({});
   ASSERT_THAT(messages, SizeIs(1));
   EXPECT_THAT(words(messages), ElementsAre("1 ALLOC_MINOR", "2 ALLOC_MAJOR", "3 ALLOC_MINOR",
@@ -243,7 +243,7 @@ TEST(EventStream, EventsBeforeTheCursorAreLeftOut) {
   EXPECT_EQ(messages[0].cursor().next_event(), 109u);
 }
 
-TEST(EventStream, TellsHowManyWereDropped) {
+TEST(EventStream, ReportsTheNumberOfDroppedEvents) {
   Streamed streamed;
   EventRead read = read_of(lives());
   read.dropped = 1234;
@@ -253,7 +253,7 @@ TEST(EventStream, TellsHowManyWereDropped) {
   EXPECT_EQ(streamed.put(read_of(lives(), 109))[0].dropped_events(), 0u);
 }
 
-TEST(EventStream, TellsHowManyRecordsWereLost) {
+TEST(EventStream, ReportsTheNumberOfLostRecords) {
   Streamed streamed;
   EventRead read = read_of(lives());
   read.lost = {.records = 77, .native_events = 3};
@@ -309,7 +309,7 @@ TEST(EventStream, EndsWhenTheClientHasGone) {
   EXPECT_EQ(sent, 2);
 }
 
-// ---------------------------------------------------------------- C's memory
+// ---------------------------------------------------------------- native heap
 
 constexpr std::uint64_t kNativeBlock = std::uint64_t{1} << 63;  // among numbers of OCaml's blocks
 
@@ -320,8 +320,8 @@ SampleEvent native_event(std::uint64_t number, std::uint32_t kind, ClassId alloc
   return event;
 }
 
-// Lives of blocks of OCaml, of two blocks of C between them, and the end of one of which nothing is
-// known.
+// Events of OCaml blocks, with those of two native blocks in between, and the free of a native
+// block that was not followed.
 EventRead both() {
   std::vector<SampleEvent> events = lives();
   SampleEvent taken = native_event(1, MEMPROF_ALLOC_MAJOR, ClassId(4));
@@ -384,7 +384,7 @@ TEST(EventStreamOfC, HasItAloneAtItsOwnRate) {
   EXPECT_EQ(words(Streamed(by_source).put(both())), words(messages));
 }
 
-TEST(EventStreamOfC, TellsItsOwnLosses) {
+TEST(EventStreamOfC, ReportsItsOwnLosses) {
   EventRead read = both();
   read.lost = {.records = 77, .native_events = 3};
   EXPECT_EQ(Streamed(for_c()).put(read)[0].lost_records(), 3u);

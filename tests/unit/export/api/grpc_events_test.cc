@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StreamEvents over a real connection; what the messages say is the business of
-// event_stream_test.cc.
+// StreamEvents over a real connection. event_stream_test.cc tests the contents of its messages.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -129,7 +128,7 @@ TEST_F(GrpcEventsTest, EndsWithTheServer) {
   EXPECT_FALSE(stream->Read(&message_));
 }
 
-TEST_F(GrpcEventsTest, AReaderThatDoesNotReadHoldsUpNobody) {
+TEST_F(GrpcEventsTest, AReaderThatDoesNotReadBlocksNoOther) {
   log_->begin(0);
   const auto stream = stub_->StreamEvents(&context_, request());
   ASSERT_TRUE(stream->Read(&message_));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles and history of QueryService; query_service_test.cc has the other questions.
+// Profiles and history of QueryService; query_service_test.cc has the other calls.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ TEST_F(ProfileQueriesTest, ListsTargetsThatEndedToo) {
   EXPECT_EQ(response.targets(1).state(), pb::TARGET_STATE_EXITED);
 }
 
-TEST_F(ProfileQueriesTest, WhatCustomBlocksHoldIsToldApart) {
+TEST_F(ProfileQueriesTest, MemoryOfCustomBlocksIsReportedSeparately) {
   auto target = fixed_target();
   target->rows[2].alloc_class.source = Source::kCustom;  // Cache.fill
   service_.set({target});
@@ -46,7 +46,7 @@ TEST_F(ProfileQueriesTest, WhatCustomBlocksHoldIsToldApart) {
   EXPECT_EQ(told.live().bytes(), 10'403 * testing::kSampleBytes) << "of which it is a part";
 }
 
-TEST_F(ProfileQueriesTest, TargetsThatRunTellHowOldTheirNumbersAre) {
+TEST_F(ProfileQueriesTest, RunningTargetsReportTheAgeOfTheirNumbers) {
   auto now = fixed_target(), stale = fixed_target(4300), ended = fixed_target(4301);
   now->time_ns = realtime_ns();
   stale->time_ns = realtime_ns() - 90'000'000'000;
@@ -244,7 +244,7 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
   EXPECT_GT(answer->range().begin_unix_ns(), static_cast<std::int64_t>(kStart)) << "warmed up";
   EXPECT_DOUBLE_EQ(leak.growth_bytes(), 15 * kBytes);
   EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr(), std::sqrt(15) * kBytes);
-  // 15 born, of none seen that has died: 8.7 to 24.2, and up to 3.0 that have died unseen.
+  // 15 were born, which means 8.7 to 24.2. None was seen to die; up to 3.0 died unseen.
   EXPECT_NEAR(leak.growth_bytes_lower(), 8 * kBytes, 0.1 * kBytes);
   EXPECT_NEAR(leak.growth_bytes_upper(), 24.2 * kBytes, 0.1 * kBytes);
   const double seconds = answer->compared_seconds();
@@ -258,7 +258,7 @@ TEST_F(HistoryQueriesTest, LeaksWithGrowthAndAge) {
   EXPECT_DOUBLE_EQ(leak.site().live().bytes(), 30 * kBytes);
 }
 
-TEST_F(HistoryQueriesTest, WhatMakesNoSenseIsRefused) {
+TEST_F(HistoryQueriesTest, NonsenseIsRefused) {
   history_.set_measure(pb::MEASURE_LIFETIME);
   EXPECT_EQ(queries_.get_history(history_).status().code(), absl::StatusCode::kInvalidArgument);
   history_.set_measure(pb::MEASURE_LIVE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whatever is asked, each answer is a number: over sessions of very different rates, of which one
-// counts each word, sums of floating point leave a little less than nothing.
+// No answer contains NaN. Across sessions with very different rates, one of which counts every
+// word, rounding errors can make differences of sums slightly negative.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -177,7 +177,7 @@ TEST_F(QueryServiceTest, HiddenFramesChangeTheSite) {
   EXPECT_EQ(response.sites(0).callstack_size(), 2);
 }
 
-TEST_F(QueryServiceTest, WhatMakesNoSenseIsRefused) {
+TEST_F(QueryServiceTest, NonsenseIsRefused) {
   pb::ListSitesRequest asked = request();
   asked.set_pattern("Cache[");
   EXPECT_THAT(refusal(asked), HasSubstr("bad site pattern \"Cache[\""));

@@ -71,7 +71,7 @@ class TraceServiceTest : public ::testing::Test {
   TraceSource source_;
 };
 
-// Of the target, even if its pid is reused.
+// The owner is that of the target, even if its pid is reused.
 TEST_F(TraceServiceTest, IsForTheOwnerOfTheProgram) {
   constexpr ProcessUser kUser{1000, 1000}, kOther{1001, 1000};
   TraceService traces(service_, {.directory = dir_.path()});
@@ -380,7 +380,7 @@ TEST_F(TraceServiceTest, ATraceOfCsMemoryHasItsRateBeforeItHasAnyEvent) {
   EXPECT_TRUE(replay->snapshot->info.external_is_c);
 }
 
-TEST(TraceOptions, ThatMakeNoSenseAreRefused) {
+TEST(TraceOptions, NonsenseIsRefused) {
   const auto code = [](auto change) {
     pb::TraceOptions options;
     options.set_pid(7);

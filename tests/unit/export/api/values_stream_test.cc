@@ -23,7 +23,7 @@ absl::Status opened(double period, std::uint32_t graph_nodes = 0) {
 }
 
 // Lines go to the owner of the target that answers, not of its present pid.
-TEST(ValuesService, TellsLinesToTheOwner) {
+TEST(ValuesService, SendsLinesToTheOwner) {
   constexpr ProcessUser kUser{1000, 1000};
   auto ended = testing::fixed_target(4242);
   ended->info.state = TargetState::kExited;
@@ -52,7 +52,7 @@ TEST(ValuesStream, RefusesWhatMakesNoSense) {
   EXPECT_TRUE(absl::IsInvalidArgument(opened(1, 10))) << "graphs";
 }
 
-TEST(ValuesStream, HasWhatTheServiceSays) {
+TEST(ValuesStream, HasTheAnswersOfTheService) {
   FakeService service(std::vector<ProfileSnapshotPtr>{});
   service.values = testing::fixed_report();
   ::memprof::v1::WatchValuesRequest request;

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::hours kForever{1};
 
-TEST(AnswerTurns, SoManyAtOnceAndTheOthersLater) {
+TEST(AnswerTurns, ALimitedNumberAtOnceAndTheOthersLater) {
   AnswerTurns turns({.at_once = 2, .waiting = 50, .patience = kForever});
   std::atomic<int> now = 0, most = 0, answered = 0;
   {
@@ -40,7 +40,7 @@ TEST(AnswerTurns, SoManyAtOnceAndTheOthersLater) {
   EXPECT_EQ(most, 2);
 }
 
-TEST(AnswerTurns, InTheOrderInWhichTheyHaveCome) {
+TEST(AnswerTurns, InTheOrderOfTheirArrival) {
   AnswerTurns turns({.at_once = 1, .patience = kForever});
   std::optional<AnswerTurns::Turn> first(*turns.take());
   std::vector<int> order;
@@ -57,7 +57,7 @@ TEST(AnswerTurns, InTheOrderInWhichTheyHaveCome) {
   EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4}));
 }
 
-TEST(AnswerTurns, WhoWaitsTooLongOrIsOneTooManyIsTold) {
+TEST(AnswerTurns, AClientThatWaitsTooLongOrExceedsTheLimitGetsAnError) {
   AnswerTurns turns({.at_once = 1, .waiting = 1, .patience = milliseconds(20)});
   std::optional<AnswerTurns::Turn> first(*turns.take());
   EXPECT_EQ(turns.take().status(),
@@ -92,7 +92,7 @@ TEST(AnswerTurns, AUserLeavesSomePlacesToTheOthers) {
   first.reset();
 }
 
-TEST(AnswerTurns, WhoHasNoneIsBeforeThoseWhoHaveSome) {
+TEST(AnswerTurns, AUserWithoutATurnPrecedesThoseWithOne) {
   AnswerTurns turns({.at_once = 2, .waiting = 16, .patience = kForever});
   std::optional<AnswerTurns::Turn> first(*turns.take("user 7")), second(*turns.take("user 7"));
   Mutex mutex;
@@ -114,7 +114,7 @@ TEST(AnswerTurns, WhoHasNoneIsBeforeThoseWhoHaveSome) {
   EXPECT_EQ(order.front(), "");
 }
 
-TEST(AnswerTurns, MemprofdItselfIsServedWhenNobodyElseAsks) {
+TEST(AnswerTurns, MemprofdItselfIsServedLast) {
   AnswerTurns turns({.at_once = 1, .waiting = 4});
   {
     const auto turn = turns.take_if_idle();

@@ -82,7 +82,7 @@ TEST(FlameJsonTest, MergedFromTheRoot) {
   EXPECT_EQ(tree.data["parent"][0], -1);
 }
 
-// The error of a node is that of the tables: a block that is sampled for certain has none, however
+// A node's variance equals that of the tables: a block that is certainly sampled has none, however
 // many samples it has.
 TEST(FlameJsonTest, TheVarianceOfEachNode) {
   ProfileModel model = example();
@@ -183,7 +183,7 @@ TEST(FlameJsonTest, Facts) {
             (json{{"key", "died_young"}, {"label", "Died young"}, {"unit", "bytes"}}));
 }
 
-TEST(FlameJsonTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+TEST(FlameJsonTest, ObservedProgramsHaveOnlyAllocations) {
   const ProfileModel followed = example();
   ProfileModel observed = example();
   observed.profile.follows_blocks = false;

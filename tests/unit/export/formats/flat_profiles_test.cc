@@ -145,7 +145,7 @@ TEST(SpeedscopeTest, OneTarget) {
   EXPECT_EQ(file["profiles"][3]["endValue"], 36000);
 }
 
-TEST(SpeedscopeTest, OfObservedProgramsOnlyWhatTheyAllocated) {
+TEST(SpeedscopeTest, ObservedProgramsHaveOnlyAllocations) {
   ProfileModel observed = example();
   observed.profile.follows_blocks = false;
   const json file = json::parse(speedscope_json({observed.profile}));

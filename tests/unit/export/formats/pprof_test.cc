@@ -39,8 +39,8 @@ std::string gunzip(const std::string& data) {
   return out;
 }
 
-// What Parca's normalizer, Pyroscope's validation, Alloy's delta and the Collector's receiver look
-// at before they take a profile.
+// Checks what Parca's normalizer, Pyroscope's validation, Alloy's delta and the Collector's
+// receiver require of a profile.
 void expect_receivers_take(const pb::Profile& pb) {
   const auto is_text = [&](std::int64_t i) { return i >= 0 && i < pb.string_table_size(); };
   ASSERT_GT(pb.string_table_size(), 0);
@@ -233,7 +233,7 @@ TEST(PprofTest, RowsThatLookTheSameAreMerged) {
   EXPECT_EQ(read.samples[1].labels.at("source"), "custom");
 }
 
-TEST(PprofTest, TargetsAreToldApartByLabels) {
+TEST(PprofTest, TargetsAreDistinguishedByLabels) {
   ProfileModel one(1, "one"), two(2, "two");
   one.add({5}, 1);
   two.add({5}, 2);

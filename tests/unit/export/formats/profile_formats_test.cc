@@ -39,7 +39,7 @@ TEST(ProfileFormats, AReportInNoFormatIsRefused) {
   EXPECT_FALSE(ctl::report_format("flame_json").ok()) << "of the page only";
 }
 
-TEST(ProfileFormats, TablesAndJsonAreNoProfiles) {
+TEST(ProfileFormats, TablesAndJsonAreNotProfiles) {
   EXPECT_EQ(ctl::report_format(ctl::kTable).value(), nullptr);
   EXPECT_EQ(ctl::report_format(ctl::kJson).value(), nullptr);
   EXPECT_EQ(ctl::report_format("html").value()->proto, pb::PROFILE_FORMAT_HTML);

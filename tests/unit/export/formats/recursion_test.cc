@@ -11,8 +11,8 @@
 namespace memprofd {
 namespace {
 
-// Letters are functions, each with one location; an upper case letter is another line of the
-// function of the lower case one.
+// Function of each location. A lower-case letter is a function and its location; the upper-case
+// letter is another line of the same function.
 std::vector<std::uint32_t> functions() {
   std::vector<std::uint32_t> out(128);
   std::iota(out.begin(), out.end(), 0u);
@@ -36,7 +36,7 @@ std::string folded(const std::string& stack) {
   return out;
 }
 
-TEST(RecursionTest, WhatDoesNotRepeatStays) {
+TEST(RecursionTest, FramesThatDoNotRepeatStay) {
   EXPECT_EQ("", folded(""));
   EXPECT_EQ("m", folded("m"));
   EXPECT_EQ("mfgh", folded("mfgh"));
@@ -100,7 +100,7 @@ TEST(RecursionTest, EveryFrameIsCountedAndNothingRepeatsAfterwards) {
   }
 }
 
-TEST(RecursionTest, WhatIsLeftAsItIs) {
+TEST(RecursionTest, UnchangedCallstacks) {
   const std::vector<std::uint32_t> locations{7, 7, 8};
   EXPECT_THAT(unfolded(locations),
               testing::ElementsAre(FoldedFrame{7, 1}, FoldedFrame{7, 1}, FoldedFrame{8, 1}));

@@ -58,7 +58,7 @@ class CallCounterTest : public CountedServer {
   std::unique_ptr<pb::Profiler::Stub> stub_;
 };
 
-TEST_F(CallCounterTest, WhatThrowsIsAnErrorThatIsCounted) {
+TEST_F(CallCounterTest, AnExceptionCountsAsAnError) {
   const std::uint64_t before = unexpected_errors();
   service_.on_rss = [] { throw std::bad_alloc(); };
   const auto memory = pb::Memory::NewStub(channel_);

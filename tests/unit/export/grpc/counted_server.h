@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gRPC server of one target, on a Unix socket, and what it counts.
+// A gRPC server with one target, on a Unix socket, and its counters.
 #pragma once
 
 #include <gtest/gtest.h>

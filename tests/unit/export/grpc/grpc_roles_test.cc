@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every method that is served, whatever it is called: it is a question, or it takes the right to
-// control. A method that is new is refused to who may only ask, or is entered here.
+// Every served method either is listed here as a question or requires the right to control. A new
+// method is refused to clients with the right to ask only, until it is listed.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -29,7 +29,7 @@ using google::protobuf::MessageFactory;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// They change nothing and reveal no contents of a program.
+// These methods change nothing and reveal no contents of a program.
 const std::set<std::string> kQuestions = {
     "memprof.v1.Heaps.ListCensuses",     "memprof.v1.Values.GetValueHistory",
     "memprof.v1.Heaps.ListHeaps",        "memprof.v1.Profiler.DiffSites",
@@ -79,7 +79,7 @@ Answer ask(const std::shared_ptr<grpc::Channel>& channel, const std::string& met
   return answer;
 }
 
-// About that program, as far as it is about any.
+// A request that names this program, if the type has a field for one.
 std::unique_ptr<Message> request_about(const Descriptor& type, int pid) {
   std::unique_ptr<Message> request(MessageFactory::generated_factory()->GetPrototype(&type)->New());
   if (const FieldDescriptor* field = type.FindFieldByName("pid")) {
@@ -147,7 +147,7 @@ class GrpcRoles : public ::testing::Test {
   std::unique_ptr<GrpcServer> server_;
 };
 
-TEST_F(GrpcRoles, WhoMayOnlyAskIsRefusedAllElse) {
+TEST_F(GrpcRoles, AClientThatMayOnlyAskIsRefusedEverythingElse) {
   const auto channel = over_tcp();
   std::set<std::string> answered;
   for (const auto* method : methods()) {
@@ -159,7 +159,7 @@ TEST_F(GrpcRoles, WhoMayOnlyAskIsRefusedAllElse) {
   EXPECT_EQ(answered, kQuestions);
 }
 
-TEST_F(GrpcRoles, WhoMayControlIsRefusedNothing) {
+TEST_F(GrpcRoles, AClientThatMayControlIsRefusedNothing) {
   const auto channel = over_the_socket();
   for (const auto* method : methods()) {
     EXPECT_NE(call(channel, *method).code, grpc::StatusCode::PERMISSION_DENIED)

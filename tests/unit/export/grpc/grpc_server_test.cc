@@ -36,8 +36,8 @@
 #include "tests/unit/export/certificates.h"
 #include "tests/unit/export/eventually.h"
 
-// gRPC looks up names with c-ares, which does not give back 10 bytes of a look-up that a channel's
-// end breaks off. (LeakSanitizer asks for this; without it nobody does.)
+// Called by LeakSanitizer. gRPC resolves names with c-ares, which leaks 10 bytes when a channel is
+// closed during a look-up.
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() { return "leak:libcares\n"; }
 
@@ -215,7 +215,7 @@ TEST_F(GrpcServerTest, ListsSitesInTheOrderAsked) {
   EXPECT_EQ(matching->sites(0).callstack_size(), 0);
 }
 
-TEST_F(GrpcServerTest, TellsWhichItIsAndItsLimits) {
+TEST_F(GrpcServerTest, ReportsItsVersionAndLimits) {
   const auto info = ctl::Client({socket_, ""}).server_info();
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->version(), program_version().version);
@@ -365,7 +365,7 @@ TEST_F(GrpcServerTest, RequestsThatMeanAnotherProgramDoNothing) {
   EXPECT_EQ(service_.calls().size(), 4u);
 }
 
-TEST_F(GrpcServerTest, AttachIsNoErrorWhereItIsNotNeeded) {
+TEST_F(GrpcServerTest, AnUnnecessaryAttachIsNotAnError) {
   ctl::Client client({socket_, ""});
   service_.fail_with(absl::AlreadyExistsError("is already profiled"));
   pb::AttachRequest request;
@@ -498,7 +498,7 @@ TEST_F(GrpcServerTest, WatchSitesEndsWithTheServer) {
   EXPECT_FALSE(stream->Read(&message));
 }
 
-TEST_F(GrpcServerTest, CallsThatWaitHaveSoManyPlacesAndLeaveThreads) {
+TEST_F(GrpcServerTest, WaitingCallsAreLimitedAndLeaveThreads) {
   std::latch release(1);
   std::atomic<int> waiting = 0, refused = 0;
   service_.on_rss = [&] {
@@ -573,7 +573,7 @@ TEST_F(GrpcServerTest, StreamsLeaveRoomForCalls) {
 }
 
 // Its connection is read: the library takes data up to the stream's window.
-TEST_F(GrpcServerTest, AStreamWhoseMessagesNobodyTakesEnds) {
+TEST_F(GrpcServerTest, AStreamWithUnreadMessagesEnds) {
   const auto stats = std::make_shared<ServerStats>();
   const std::string socket = socket_ + "-strict";
   auto server = GrpcServer::start(
@@ -647,7 +647,7 @@ TEST_F(GrpcServerTest, Diagnoses) {
   EXPECT_EQ(client.diagnose(-1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(GrpcServerTest, TellsWhereResidentMemoryIs) {
+TEST_F(GrpcServerTest, ReportsWhereResidentMemoryIs) {
   ctl::Client client({socket_, ""});
   const auto answer = client.get_rss(4242);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -660,7 +660,7 @@ TEST_F(GrpcServerTest, TellsWhereResidentMemoryIs) {
   EXPECT_EQ(client.get_rss(0).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(GrpcServerTest, TellsWhatCustomBlocksHold) {
+TEST_F(GrpcServerTest, ReportsWhatCustomBlocksHold) {
   ctl::Client client({socket_, ""});
   const auto answer = client.get_rss(4242, true);
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -815,7 +815,7 @@ TEST_F(GrpcTlsTest, TheCertificateSaysWhoMayControl) {
   EXPECT_THAT(service.calls(), ElementsAre("detach 4242"));
 }
 
-TEST_F(GrpcTlsTest, CertificatesAreReadAnew) {
+TEST_F(GrpcTlsTest, CertificatesAreReloaded) {
   FakeService service({fixed_target()});
   TraceService traces(service, {});
   const auto server = GrpcServer::start(
@@ -877,7 +877,7 @@ TEST(GrpcAccess, BindsTheProcess) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST(Client, SaysWhenNobodyAnswers) {
+TEST(Client, ReportsThatMemprofdDoesNotAnswer) {
   const TempDir dir;
   const std::string path = dir.path("nobody.sock");
   const absl::Status status = ctl::Client({path, ""}).list_targets().status();

@@ -77,7 +77,7 @@ TEST_F(UnixListenerTest, KnowsWhoConnects) {
   }
 }
 
-TEST_F(UnixListenerTest, ThereAreSoManyConnections) {
+TEST_F(UnixListenerTest, ConnectionsAreLimited) {
   // Limits per user are in user_slots_test.cc. Users other than root leave one slot to root.
   listen({.connections = ::getuid() == 0 ? 2u : 4u, .connections_a_user = 2});
   UniqueFd first = connect();
@@ -94,7 +94,7 @@ TEST_F(UnixListenerTest, ThereAreSoManyConnections) {
   }
 }
 
-TEST_F(UnixListenerTest, WhoDoesNotReadIsCutOff) {
+TEST_F(UnixListenerTest, AClientThatDoesNotReadIsDisconnected) {
   listen({.patience = milliseconds(300)});
   const UniqueFd idle = connect();
   taken(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that give no window to answers, as HTTP/2's flow control lets them.
+// Clients that never open the flow-control window of HTTP/2 for answers.
 #include "daemon/export/grpc/unread_answers.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST_F(UnreadAnswersTest, SomeWait) {
 }
 
 // Other clients are answered while the silent ones, which are closed after 30 s, still exist.
-TEST_F(UnreadAnswersTest, ManyKeepNobodyOut) {
+TEST_F(UnreadAnswersTest, ManyDoNotBlockOtherClients) {
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 20; ++i) {
     clients.push_back(ask_and_give_no_window(socket_, GrpcServer::kMaxCalls));

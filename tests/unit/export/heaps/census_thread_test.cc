@@ -26,12 +26,12 @@ void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
       << unix_ns;
 }
 
-// As memprofd stores a snapshot: complete from the beginning.
+// Stores a snapshot like memprofd does: complete from the beginning.
 void keep(const TempDir& folder, const std::string& name, const std::string& contents) {
   std::filesystem::rename(folder.write(name + ".part", contents), folder.path(name));
 }
 
-TEST(CensusThread, CountsWhatIsKeptAndWhatComes) {
+TEST(CensusThread, CountsExistingAndNewFiles) {
   const TempDir folder;
   folder.write("auto-a.heap", some_heap_file(7, 3));
   InnerHeaps heaps({.directory = folder.path()});
@@ -55,14 +55,14 @@ TEST(CensusThread, CountsWhatComesAtTheSameTime) {
     const auto before = std::filesystem::last_write_time(folder.path());
     keep(folder, "auto-" + std::to_string(ns) + ".heap", some_heap_file(ns));
     const auto passed = std::filesystem::file_time_type::clock::now() - before;
-    // No file system has the same time for what is farther apart.
+    // Every file system has different times for files this far apart.
     if (passed < std::chrono::seconds(2)) std::filesystem::last_write_time(folder.path(), before);
     wait_for(heaps, ns);
     if (HasFatalFailure()) return;
   }
 }
 
-TEST(CensusThread, GoesOnPastWhatCannotBeCounted) {
+TEST(CensusThread, SkipsFilesThatCannotBeCounted) {
   const TempDir folder;
   const std::string whole = some_heap_file(9);
   folder.write("auto-a.heap", some_heap_file(7));

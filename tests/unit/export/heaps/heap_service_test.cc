@@ -80,7 +80,7 @@ TEST(DescribedHeap, IsHeldByRootsThatUnfold) {
   EXPECT_EQ("field 3", module.children(1).name());
 }
 
-TEST(DescribedHeap, WhatIsLeftOutIsCounted) {
+TEST(DescribedHeap, OmittedRowsAreCounted) {
   pb::DescribeHeapRequest request;
   request.set_limit(1);
   const pb::DescribeHeapResponse heap = described(request);
@@ -109,7 +109,7 @@ HeapImage heap_with_garbage() {
   return builder.build();
 }
 
-TEST(DescribedHeap, TellsWhatWaitsForTheCollector) {
+TEST(DescribedHeap, ReportsFloatingGarbage) {
   HeapImage image = heap_with_garbage();
   const pb::HeapGarbage garbage = describe_heap(image, {}).garbage();
   EXPECT_EQ(3u, garbage.garbage().blocks());

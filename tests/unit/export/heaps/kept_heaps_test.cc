@@ -89,7 +89,7 @@ TEST_F(KeptHeapsTest, TwoAreCompared) {
   EXPECT_GT(site.change_bytes_stderr(), 0);
 }
 
-TEST_F(KeptHeapsTest, WhatIsLeftOutIsCounted) {
+TEST_F(KeptHeapsTest, OmittedRowsAreCounted) {
   const auto diff = compare("auto-a.heap", "auto-b.heap", 1);
   ASSERT_TRUE(diff.ok()) << diff.status();
   EXPECT_EQ(4, diff->heap_size()) << "these are all told";
@@ -99,7 +99,7 @@ TEST_F(KeptHeapsTest, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(0u, diff->more_sites());
 }
 
-TEST_F(KeptHeapsTest, WhatWasInThemIsToldOfThoseThatAreCounted) {
+TEST_F(KeptHeapsTest, CountedOnesReportTheirContents) {
   pb::ListCensusesRequest request;
   request.set_pid(4242);
   EXPECT_EQ(2u, kept_.censuses(request)->uncounted());
@@ -130,7 +130,7 @@ TEST_F(KeptHeapsTest, WhatWasInThemIsToldOfThoseThatAreCounted) {
   EXPECT_TRUE(absl::IsInvalidArgument(kept_.censuses(request).status()));
 }
 
-TEST_F(KeptHeapsTest, WhatIsNotKeptIsRefused) {
+TEST_F(KeptHeapsTest, UnknownOrDamagedOnesAreRefused) {
   EXPECT_EQ(absl::StatusCode::kNotFound, compare("auto-a.heap", "auto-c.heap").status().code());
   EXPECT_EQ(absl::StatusCode::kNotFound, compare("../auto-a.heap", "auto-b.heap").status().code());
   const std::string whole = some_heap_file(9);

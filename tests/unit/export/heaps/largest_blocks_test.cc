@@ -28,7 +28,7 @@ HeapImage some_heap() {
   return image;
 }
 
-TEST(LargestBlocks, AreToldWithTheirPathAndSite) {
+TEST(LargestBlocks, AreReportedWithTheirPathAndSite) {
   const HeapImage image = some_heap();
   const pb::HeapLargest largest = largest_answer(image, ShortestPaths(image), 4);
   EXPECT_EQ(4242, largest.snapshot().pid());
@@ -47,7 +47,7 @@ TEST(LargestBlocks, AreToldWithTheirPathAndSite) {
   EXPECT_EQ("block(4)", largest.blocks(3).class_name());
 }
 
-TEST(LargestBlocks, OfEqualOnesTheFirst) {
+TEST(LargestBlocks, TheFirstOfEqualOnesWins) {
   ImageBuilder builder;
   for (std::uint32_t i = 0; i < 9; ++i) builder.global("A", i, builder.block(3));
   const HeapImage image = builder.build();

@@ -268,7 +268,7 @@ TEST_F(ApiRoutesTest, DeltaHeapIsOfATime) {
   EXPECT_EQ(get("/debug/pprof/delta_heap", {{"last_seconds", "5"}}).status, 200);
 }
 
-// All live blocks are in use, whenever they were allocated, beside new ones of that time.
+// "live" covers all live blocks, whenever they were allocated; "allocated" only the time asked for.
 TEST_F(ApiRoutesTest, DeltaHeapHasAllThatLives) {
   const Params last{{"pid", "77"}, {"last_seconds", "3"}, {"format", "collapsed"}};
   const auto with = [&](const char* measure) {
@@ -300,7 +300,7 @@ TEST_F(ApiRoutesTest, LabelsSelect) {
   expect_refusal(404, "/debug/pprof/heap", {{"unit", "a\nb"}});
 }
 
-TEST_F(ApiRoutesTest, DeltaLeavesOutWhatHasEnded) {
+TEST_F(ApiRoutesTest, DeltaOmitsEndedTargets) {
   auto ended = fixed_target();
   ended->info.state = TargetState::kExited;
   service_.set({ended, target_of_now(4300)});

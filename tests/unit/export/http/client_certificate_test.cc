@@ -81,7 +81,7 @@ TEST_F(ClientCertificateTest, SaysWhoAsksAndWhoControls) {
   EXPECT_THAT(ask("looker"), HasSubstr(" asks\n200"));
 }
 
-TEST_F(ClientCertificateTest, WhoHasNoneThatIsTrustedIsRefused) {
+TEST_F(ClientCertificateTest, AClientWithoutATrustedOneIsRefused) {
   start();
   EXPECT_THAT(ask(""), HasSubstr("certificate required"));
   EXPECT_THAT(ask(""), HasSubstr("403"));
@@ -127,7 +127,7 @@ TEST_F(ClientCertificateTest, AReloadAsksForThem) {
 }
 
 // If other machines can reach it, controlling clients must be identified.
-TEST_F(ClientCertificateTest, AreEnoughToControlFromOtherMachines) {
+TEST_F(ClientCertificateTest, SufficeToControlFromOtherMachines) {
   options_.listen_address = "0.0.0.0:0";
   options_.controls = true;
   start();

@@ -119,7 +119,7 @@ TEST_F(ControlRoutesTest, RefuseOtherSites) {
   }
 }
 
-// Every route that there is, so that none which is new is forgotten.
+// Covers every route, so that a new one cannot be forgotten.
 TEST_F(ControlRoutesTest, EachPostIsRefusedToOtherSites) {
   add_api_routes(queries_, traces_, stop_, routes_);
   int posts = 0;
@@ -147,7 +147,7 @@ TEST_F(ControlRoutesTest, NoGetHasEffects) {
   }
 }
 
-TEST_F(ControlRoutesTest, AreRefusedToWhoMayOnlyAsk) {
+TEST_F(ControlRoutesTest, AreRefusedToClientsThatMayOnlyAsk) {
   HttpRequest http = request(R"({"pid": 4242, "site": "x", "name": "x", "base": "x"})");
   http.caller = "looker at 10.0.0.7 port 4711";
   http.may_control = false;
@@ -250,7 +250,7 @@ TEST_F(ControlRoutesTest, WithoutADirectoryNoHeapIsKept) {
   expect_refusal(403, "", post("find_garbage", with("x-memprofd-control", "")));
 }
 
-TEST_F(ControlRoutesTest, TellWhereResidentMemoryIs) {
+TEST_F(ControlRoutesTest, ReportWhereResidentMemoryIs) {
   const HttpResponse answer = post("rss", R"({"pid": 4242, "owners": true})");
   ASSERT_EQ(answer.status, 200) << answer.body;
   const Json told = Json::parse(answer.body);
@@ -278,7 +278,7 @@ TEST_F(ControlRoutesTest, AreOffUnlessAllowed) {
   }
 }
 
-TEST(NetAddress, KnowsNamesThatNobodyElseCanMakeUp) {
+TEST(NetAddress, RecognizesNamesThatOthersCannotForge) {
   for (const char* host : {"127.0.0.1", "127.0.0.1:9871", "10.1.2.3:80", "[::1]:9871", "[fe80::1]",
                            "localhost", "LocalHost:9871"}) {
     EXPECT_TRUE(is_local_name(host)) << host;

@@ -53,7 +53,7 @@ class HttpConnectionsTest : public ::testing::Test {
   HttpConnections connections_{{.unsent_bytes = kMost}, stats_};
 };
 
-TEST_F(HttpConnectionsTest, WhoHasNotTakenHisAnswerForLongestEndsWhenThereAreTooManyBytes) {
+TEST_F(HttpConnectionsTest, TheLongestUnreadAnswerEndsWhenThereAreTooManyBytes) {
   for (const int client : {0, 1, 2}) send(client, 300);
   EXPECT_EQ(stats_->http_cut_off, 0u);
   send(3, 600);
@@ -64,7 +64,7 @@ TEST_F(HttpConnectionsTest, WhoHasNotTakenHisAnswerForLongestEndsWhenThereAreToo
   EXPECT_EQ(stats_->http_cut_off, 2u);
 }
 
-TEST_F(HttpConnectionsTest, WhatIsTakenDoesNotCount) {
+TEST_F(HttpConnectionsTest, ReadAnswersDoNotCount) {
   for (int i = 0; i < 100; ++i) {
     send(0, 600);
     connections_.answered(clients_[0].connection());

@@ -157,7 +157,7 @@ TEST_F(HttpServerTest, ServesManyAtOnce) {
   EXPECT_EQ(good, 40);
 }
 
-TEST_F(HttpServerTest, WhatThrowsIsAnErrorAndNotTheEnd) {
+TEST_F(HttpServerTest, AnExceptionIsAnErrorAndNotTheEnd) {
   const std::uint64_t before = unexpected_errors();
   HttpRoutes routes;
   routes["/throws"] = [](const HttpRequest&) -> HttpResponse { throw std::bad_alloc(); };
@@ -248,7 +248,7 @@ UniqueFd slow_client(int port) {
   return fd;
 }
 
-TEST_F(HttpServerTest, SlowClientsKeepNobodyOut) {
+TEST_F(HttpServerTest, SlowClientsDoNotBlockOthers) {
   const auto stats = std::make_shared<ServerStats>();
   const auto server =
       HttpServer::start({.listen_address = "127.0.0.1:0", .stats = stats},
@@ -264,7 +264,7 @@ TEST_F(HttpServerTest, SlowClientsKeepNobodyOut) {
   EXPECT_GE(stats->http_cut_off, 300u - 128);
 }
 
-TEST_F(HttpServerTest, AskersThatWaitKeepNobodyOut) {
+TEST_F(HttpServerTest, WaitingRequestsDoNotBlockOthers) {
   std::latch over(1);
   HttpRoutes routes = make_routes(exporter_, {[] { return true; }, [] { return true; }});
   std::atomic<int> waiting = 0;
@@ -287,7 +287,7 @@ TEST_F(HttpServerTest, AskersThatWaitKeepNobodyOut) {
   over.count_down();
 }
 
-TEST_F(HttpServerTest, AByteNowAndThenIsNoRequest) {
+TEST_F(HttpServerTest, OccasionalBytesAreNotARequest) {
   const auto server =
       HttpServer::start({.listen_address = "127.0.0.1:0", .idle_seconds = 1},
                         make_routes(exporter_, {[] { return true; }, [] { return true; }}));
@@ -341,7 +341,7 @@ TEST_F(HttpServerTest, HealthNeedsNoPassword) {
   EXPECT_THAT(get(server->port(), "/-/../metrics").head, StartsWith("HTTP/1.1 404"));
 }
 
-TEST_F(HttpServerTest, ReadsPasswordsAnew) {
+TEST_F(HttpServerTest, ReloadsPasswords) {
   const auto config = [this](const char* password) {
     return dir_.write("web.yml",
                       absl::StrCat("basic_auth_users:\n  alice: ", bcrypt_of(password), "\n"));
@@ -385,7 +385,7 @@ TEST(BasicAuth, ForgetsAfterAWhile) {
   EXPECT_FALSE(auth.allows("", now));
 }
 
-TEST(BasicAuth, WhoIsRememberedDoesNotWaitForHashes) {
+TEST(BasicAuth, ARememberedUserDoesNotWaitForHashes) {
   crypt_data data{};
   const std::string slow = ::crypt_r("s3cret", "$2b$11$abcdefghijklmnopqrstuu", &data);
   BasicAuth auth({{"alice", slow}});
@@ -553,7 +553,7 @@ TEST_F(HttpServerTest, CountsRequestsByRouteMethodAndStatus) {
 }
 
 // The route table has methods before paths: a path that looks like both matches neither.
-TEST_F(HttpServerTest, AMethodInThePathIsNoMethod) {
+TEST_F(HttpServerTest, AMethodInThePathIsNotAMethod) {
   std::atomic<int> called = 0;
   HttpRoutes routes;
   routes["POST /control"] = [&](const HttpRequest&) {
@@ -657,7 +657,7 @@ TEST_F(HttpServerTest, AReloadWaitsForNoClient) {
 }
 
 // A client must not take the beginning for the whole.
-TEST_F(HttpServerTest, WhatIsBrokenOffHasNoLastChunk) {
+TEST_F(HttpServerTest, AnAbortedAnswerHasNoLastChunk) {
   HttpRoutes routes;
   routes["/broken"] = [](const HttpRequest&) {
     HttpResponse response{200, "text/plain"};

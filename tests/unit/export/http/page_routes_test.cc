@@ -51,7 +51,7 @@ TEST(WebPage, TypesAreWhatBrowsersInsistOn) {
   EXPECT_EQ(get("/page.css").content_type, "text/css; charset=utf-8");
 }
 
-TEST(WebPage, IsToldTheVersionAndWhatItMayDo) {
+TEST(WebPage, GetsTheVersionAndItsRights) {
   const HttpResponse answer = get("/api/v1/server");
   EXPECT_EQ(answer.content_type, "application/json");
   const auto info = nlohmann::json::parse(answer.body);

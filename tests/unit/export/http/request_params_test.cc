@@ -159,7 +159,7 @@ TEST(RequestParams, UnknownNamesAreRefused) {
   }
 }
 
-TEST(RequestParams, MessagesAreNoValues) {
+TEST(RequestParams, MessagesAreNotValues) {
   EXPECT_EQ(refusal<pb::DiffSitesRequest>({{"base.filter", "1"}}),
             "parameter base.filter is not a single value");
   EXPECT_EQ(refusal<pb::ListSitesRequest>({{"filter", "1"}}), "unknown parameter filter");
@@ -168,7 +168,7 @@ TEST(RequestParams, MessagesAreNoValues) {
 }
 
 // Names and values of random bytes, and of the pieces that real ones consist of.
-TEST(RequestParams, WhateverComesEndsInAStatus) {
+TEST(RequestParams, AnyInputEndsInAStatus) {
   const std::vector<std::string> pieces{"base.filter.require",
                                         "other.filter.hide",
                                         "base",

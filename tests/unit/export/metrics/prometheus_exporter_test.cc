@@ -169,7 +169,7 @@ TEST(PrometheusText, HasTheCensusOfTheLastSnapshotByClass) {
   EXPECT_EQ(0, of("memprofd_heap_class_bytes", "t20"));
 }
 
-TEST(PrometheusText, HasWhatABudgetHasComeTo) {
+TEST(PrometheusText, HasTheResultOfABudget) {
   auto target = fixed_target();
   target->info.overhead = testing::fixed_overhead();
   FakeService service({target});
@@ -186,7 +186,7 @@ TEST(PrometheusText, HasWhatABudgetHasComeTo) {
   EXPECT_EQ(found["memprofd_target_cpu_ratio{pid=\"4242\",program=\"server.exe\"}"], 0.0125);
 }
 
-TEST(PrometheusText, HasWhatAProgramSaysAboutItself) {
+TEST(PrometheusText, HasPublishedValues) {
   FakeService service({fixed_target()});
   service.values = testing::fixed_report();
   service.values.report.all[0].labels = {{"route", "/a"}, {"pid", "own"}, {"ro ute", "b"}};
@@ -259,7 +259,7 @@ TEST(PrometheusText, BearsAnyNames) {
 }
 
 // Only module values that a client has chosen to record, at any time.
-TEST(PrometheusText, HasValuesThatAreKept) {
+TEST(PrometheusText, HasRecordedModuleValues) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1.2.3"});
   EXPECT_EQ(exporter.text().find("memprofd_reported"), std::string::npos) << "it says nothing";
@@ -286,7 +286,7 @@ TEST(PrometheusText, HasValuesThatAreKept) {
   EXPECT_EQ(text.find("Cache.quick"), std::string::npos);
 }
 
-// The thread that is asked has all targets to care for.
+// The thread that answers serves all targets.
 TEST(PrometheusText, AsksForPublishedValuesOfAllTargetsAtOnce) {
   std::vector<ProfileSnapshotPtr> targets;
   for (int pid = 1; pid <= 60; ++pid) targets.push_back(fixed_target(pid));
@@ -334,7 +334,7 @@ TEST(PrometheusText, LabelsFromTheTargetAreEscaped) {
   EXPECT_NE(text.find("comm=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\""), std::string::npos);
 }
 
-// Adds to a target what C has taken at Cache.fill, where OCaml's memory is taken, too.
+// Adds native allocations at Cache.fill, which also allocates OCaml memory, to a target.
 void add_native_memory(ProfileSnapshot& target) {
   target.info.asked.native_heap_interval = 512 << 10;
   testing::add_callstack(target, {3, 4, 5}, {.allocated = 1000, .live = 600});
@@ -444,7 +444,7 @@ TEST(PrometheusText, SitesOfAllProgramsHaveALimit) {
   EXPECT_GT(named(series, 3), 0);
 }
 
-// Sums over programs would count the memory of one that has gone beside that of its successor.
+// Otherwise sums over programs would count the memory of an ended process and of its successor.
 TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   FakeService service({fixed_target()});
   const PrometheusExporter exporter(service, {"1"});
@@ -473,7 +473,7 @@ TEST(PrometheusText, AnEndedTargetHasOnlyItsLastCounters) {
   }
 }
 
-// Of a program and of its successive processes; none is counted twice.
+// A histogram adds up the successive processes of a program, without counting any twice.
 TEST(PrometheusText, HistogramsAreByProgramOverItsProcesses) {
   const auto target = [](int pid, TargetState state = TargetState::kSampling) {
     auto made = fixed_target(pid);
@@ -567,7 +567,7 @@ TEST(PrometheusText, SeriesHaveALimit) {
   EXPECT_GT(series.at("memprofd_held_back_blocks{kind=\"identity\"}"), 0);
 }
 
-// Series that are there stay there, and those that come late do not push them out.
+// Existing series stay, and later ones do not displace them.
 TEST(PrometheusText, TheNewestTargetsAreHeldBack) {
   auto targets = many_targets(150);
   FakeService service(targets);
@@ -662,7 +662,7 @@ TEST(PrometheusText, TheServersCount) {
   EXPECT_EQ(series.at("memprofd_cut_off_connections_total{server=\"grpc\"}"), 2);
 }
 
-TEST(PrometheusText, WhatIsGivenUpOnPurposeIsNotLost) {
+TEST(PrometheusText, DeliberateOmissionsAreNotLosses) {
   auto target = std::make_shared<ProfileSnapshot>(*fixed_target());
   target->drops.set(Drop::kFollowSessionEnd, 3000);
   FakeService service({target});

@@ -70,8 +70,8 @@ TEST(TopSites, NeverNamesMoreThanTwiceK) {
   EXPECT_EQ(allocated(shown, key("s5")), -1);
 }
 
-// A program with phases: other sites have allocated much more, long ago. `late` then keeps
-// all that it allocates.
+// A program with phases: other sites allocated much more long ago. `late` then retains everything
+// it allocates.
 TEST(TopSites, ALeakThatBeginsLateGetsASeries) {
   TopSites top(2);
   SiteSeriesMap sites;
@@ -113,7 +113,7 @@ TEST(TopSites, LiveBytesAddUpAlsoWhenASiteMovesOutOfOther) {
   EXPECT_EQ(shown.at(TopSites::other_key()).live_bytes, 9);
 }
 
-TEST(TopSites, WhatIsLiveIsToldOnceWhenASiteIsRenamed) {
+TEST(TopSites, LiveBytesAreReportedOnceWhenASiteIsRenamed) {
   TopSites top(2);
   SiteSeries site = total(100, 40);
   site.older[0] = {30, 9};
@@ -140,8 +140,8 @@ TEST(TopSites, WithoutRoomEverythingIsOther) {
   EXPECT_EQ(other(shown), 130);
 }
 
-// Random growth: no counter ever falls, and what series grow by adds up to what
-// sites grow by, except for what new series start with.
+// Random growth: no counter ever falls, and the growth of the series adds up to the growth of the
+// sites, apart from the start values of new series.
 TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
   std::mt19937 random(7);
   TopSites top(5);
@@ -161,7 +161,7 @@ TEST(TopSites, CountersNeverFallAndGrowthIsCountedOnce) {
     const SiteSeriesMap shown = top.update(sites);
     double growth_of_series = 0, growth_of_sites = 0;
     for (const auto& [site, before] : shown_before) {
-      if (!shown.contains(site)) {  // its place was taken: other has what it grew by
+      if (!shown.contains(site)) {  // another site took its place: `other` has its growth
         const SiteCounts& now = sites.at(site).counts;
         EXPECT_GE(now.allocated_bytes, before.counts.allocated_bytes);
         continue;

@@ -82,7 +82,7 @@ TEST_F(AssertionCheck, AValueMayLiveAsLongAsTheOtherOne) {
   }
 }
 
-TEST_F(AssertionCheck, WhatIsNotKnownIsNotChecked) {
+TEST_F(AssertionCheck, UnknownValuesAreNotChecked) {
   assertion(AssertionKind::kUnreachable, "constant");
   last().unchecked = 2;
   assertion(AssertionKind::kUnreachable, "torn");

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::ElementsAre;
 
-// As DevTools reads it: nodes with their edges.
+// The file as DevTools reads it: nodes with their edges.
 struct Edge {
   std::string type, name;
   std::size_t to = 0;
@@ -122,7 +122,7 @@ TEST(ChromeSnapshot, IsWholeWithoutAnyRoot) {
   EXPECT_EQ(1u, read.size.left_out);
 }
 
-TEST(ChromeSnapshot, HasEveryReachableBlockAndPointerOfHeapsByChance) {
+TEST(ChromeSnapshot, HasEveryReachableBlockAndPointerOfRandomHeaps) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {
     const HeapImage image = random_image(random);
@@ -149,7 +149,7 @@ TEST(ChromeSnapshot, HasEveryReachableBlockAndPointerOfHeapsByChance) {
   }
 }
 
-TEST(ChromeSnapshot, TheErrorOfWhoWritesEndsIt) {
+TEST(ChromeSnapshot, AnErrorOfTheWriterEndsIt) {
   ImageBuilder builder;
   builder.global("Cache", 0, builder.string(4));
   int calls = 0;

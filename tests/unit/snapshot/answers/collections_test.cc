@@ -57,7 +57,7 @@ TEST_F(CollectionsTest, ListsAreCounted) {
   EXPECT_EQ(reachable_words(image, long_one), 100'000u * (3 + 2));
 }
 
-TEST_F(CollectionsTest, ARingIsNoList) {
+TEST_F(CollectionsTest, ARingIsNotAList) {
   const std::uint32_t first = heap_.block(2), second = heap_.block(2);
   heap_.point(first, 1, second);
   heap_.point(second, 1, first);

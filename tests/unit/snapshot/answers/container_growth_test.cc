@@ -46,7 +46,7 @@ TEST(ContainerGrowth, NamesTheVariableWhatItIsAndWhoFillsIt) {
   EXPECT_EQ(rows[0].container.site, "Catalog.add catalog.ml:31");
 }
 
-TEST(ContainerGrowth, WhatShrinksOrStaysIsLeftOut) {
+TEST(ContainerGrowth, ShrinkingAndConstantOnesAreOmitted) {
   EXPECT_TRUE(growth(8, 8).empty());
   EXPECT_TRUE(growth(8, 5).empty());
 }

@@ -30,7 +30,7 @@ class GarbageAnswer : public testing::Test {
   HeapImage image_;
 };
 
-TEST_F(GarbageAnswer, IsWhatNothingLeadsTo) {
+TEST_F(GarbageAnswer, IsUnreachable) {
   builder_.global("Cache", 1, builder_.string(9));
   builder_.sample(1, 1, site_, 1, kSecond);
   builder_.string(3);
@@ -84,7 +84,7 @@ TEST_F(GarbageAnswer, YoungBlocksWaitForTheNextMinorCollection) {
   EXPECT_THAT(garbage.sites[0].longest_wait_ns, Optional(7 * kSecond));
 }
 
-TEST_F(GarbageAnswer, WhatIsNotKnownIsNotTold) {
+TEST_F(GarbageAnswer, UnknownFactsAreNotReported) {
   const std::uint32_t gone = builder_.site({});
   builder_.sample(builder_.string(4), 1, gone);
   builder_.sample(builder_.string(4), 1, site_, 2, kSecond);

@@ -20,7 +20,7 @@ std::vector<std::string> names_of(const std::vector<CensusRow>& rows) {
 
 ImageCensus census_of(const HeapImage& image) { return count_image(image, ShortestPaths(image)); }
 
-TEST(ImageCensus, TellsWhatBlocksAre) {
+TEST(ImageCensus, ReportsTheKindsOfBlocks) {
   ImageBuilder builder;
   builder.block(2);
   builder.block(3);
@@ -46,7 +46,7 @@ TEST(ImageCensus, TellsWhatBlocksAre) {
   EXPECT_EQ("block(3, tag 245)", census_of(image).by_class[7].name);
 }
 
-TEST(ImageCensus, TellsHowMuchOfWhatIsReachableHasAType) {
+TEST(ImageCensus, ReportsTheTypedShareOfReachableBlocks) {
   ImageBuilder builder;
   builder.global("Shop", 0, builder.block(2));
   builder.global("Shop", 1, builder.block(3));
@@ -63,7 +63,7 @@ TEST(ImageCensus, TellsHowMuchOfWhatIsReachableHasAType) {
   EXPECT_THAT(names_of(census.by_class), ElementsAre("Shop.order", "closure", "block(3)"));
 }
 
-TEST(ImageCensus, TellsWhatIsHeldOutsideOfTheHeapApart) {
+TEST(ImageCensus, SeparatesMemoryOutsideTheHeap) {
   ImageBuilder builder;
   builder.global("M", 0, builder.block(6, 255, "_bigarr02"));
   builder.block(7, 255, "_bigarr02");
@@ -80,7 +80,7 @@ TEST(ImageCensus, TellsWhatIsHeldOutsideOfTheHeapApart) {
   EXPECT_EQ((BlockCount{2, 10}), census.total.reachable) << "not among the heap's words";
 }
 
-TEST(ImageCensus, TellsReachableGarbageAndDead) {
+TEST(ImageCensus, SeparatesReachableGarbageAndDead) {
   ImageBuilder builder;
   const std::uint32_t top = builder.block(3);
   builder.point(top, 0, builder.string(1));
@@ -123,7 +123,7 @@ TEST(ImageCensus, FreeMemoryByPowersOfTwo) {
   EXPECT_THAT(census.fragmentation(), DoubleEq(0.2));
 }
 
-TEST(ImageCensus, OfRandomHeapsAddsUp) {
+TEST(ImageCensus, AddsUpForRandomHeaps) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     const HeapImage image = random_image(random);

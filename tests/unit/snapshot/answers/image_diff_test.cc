@@ -38,7 +38,7 @@ std::vector<std::string> names_of(const std::vector<DiffRow>& rows) {
   return names;
 }
 
-TEST(ImageDiff, TellsWhatGrewMostFirstAndLeavesOutWhatIsEqual) {
+TEST(ImageDiff, ListsTheLargestGrowthFirstAndOmitsEqualRows) {
   const ImageDiff diff = diff_of(cache(5, 1), cache(8, 3));
   EXPECT_THAT(names_of(diff.roots),
               ElementsAre("globals", "globals / Cache", "globals / Cache / field 2"));
@@ -77,7 +77,7 @@ TEST(ImageDiff, NumbersOfAnotherProcessMeanNothing) {
   EXPECT_EQ(0u, diff.sites[0].stayed.blocks);
 }
 
-TEST(ImageDiff, WhatShrinksIsLast) {
+TEST(ImageDiff, ShrinkingRowsAreLast) {
   ImageBuilder before;
   before.global("A", 0, before.block(30));
   before.global("B", 0, before.block(3));

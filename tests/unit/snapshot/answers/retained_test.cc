@@ -43,7 +43,7 @@ class Truth {
         all_(reached(image)),
         nearest_(ShortestPaths(image).nearest_roots()) {}
 
-  // By definition: rows of roots, and the first rows of blocks below each.
+  // Computes rows by definition: rows of roots, and the first rows of blocks below each.
   Rows rows() {
     for (const RootName& name : image_.root_names) {
       for (const std::string& row : names_of(name)) add_roots(row);
@@ -82,8 +82,8 @@ class Truth {
     }
     return false;
   }
-  // Of those that the block is not reached without the one with the longest name; what is below
-  // it is counted as held by several when roots are further down.
+  // Returns the longest row without whose roots the block is unreachable. If deeper rows exist
+  // below it, several of them keep the block, and it counts in a row "several".
   std::string last_roots_with(std::uint32_t block) {
     std::string last;
     for (const auto& [row, still] : without_) {
@@ -163,7 +163,7 @@ TEST(Retained, AListIsOneRowHoweverLong) {
   EXPECT_EQ("field 0", table.rows[table.rows[last.parent].parent].name);
 }
 
-TEST(Retained, BlocksForWhichThereIsNoRowAreInTheOneAbove) {
+TEST(Retained, BlocksWithoutARowCountInTheOneAbove) {
   ImageBuilder builder;
   const std::uint32_t top = builder.block(20);
   for (std::uint32_t i = 0; i < 20; ++i) builder.point(top, i, builder.block(i + 3, 1));

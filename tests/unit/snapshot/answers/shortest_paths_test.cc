@@ -10,8 +10,7 @@
 namespace memprofd {
 namespace {
 
-// By block, how many pointers are between a root and it: what is nearer pulls others nearer until
-// nothing changes.
+// Number of pointers between the nearest root and each block, by relaxation until nothing changes.
 std::vector<std::uint32_t> distances(const HeapImage& image) {
   std::vector<std::uint32_t> distance(image.blocks(), ~0u);
   for (const ImageRoot& root : image.roots) distance[root.block] = 0;

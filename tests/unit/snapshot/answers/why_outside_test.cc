@@ -36,7 +36,7 @@ class WhyOutsideTest : public testing::Test {
   HeapImage image_;
 };
 
-TEST_F(WhyOutsideTest, TellsClassesAndWays) {
+TEST_F(WhyOutsideTest, ReportsClassesAndPaths) {
   const WhyOutside why(image_, any);
   ASSERT_THAT(why.classes(), SizeIs(2));
   const OutsideRow& row = why.classes()[0];

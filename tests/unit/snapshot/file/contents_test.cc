@@ -20,7 +20,7 @@ using testing::SizeIs;
 
 constexpr Fingerprint::Key kKey{0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
-// As the runtime pads strings: to whole words, with the padding's length in the last byte.
+// Pads strings like the runtime: to whole words, with the padding's length in the last byte.
 std::vector<std::uint64_t> string_block(std::string text) {
   const std::size_t words = text.size() / 8 + 1;
   const std::size_t padding = words * 8 - text.size() - 1;
@@ -72,7 +72,7 @@ TEST(FingerprintTest, KeysDiffer) {
   EXPECT_NE(*one, *other);
 }
 
-TEST(HeapContentsTest, AreThereWhenAskedFor) {
+TEST(HeapContentsTest, ExistOnRequest) {
   const std::vector<std::vector<std::uint64_t>> blocks = {block(2, 0),
                                                           string_block("hunter2"),
                                                           string_block(""),
@@ -95,7 +95,7 @@ TEST(HeapContentsTest, AreThereWhenAskedFor) {
   }
 }
 
-TEST(HeapContentsTest, FingerprintsTellWhichStringsAreEqual) {
+TEST(HeapContentsTest, FingerprintsShowWhichStringsAreEqual) {
   const std::vector<std::vector<std::uint64_t>> blocks = {
       string_block("same"), block(2, 0), string_block("same"), string_block("some")};
   const auto bytes = file_with(HeapContents::kFingerprints, blocks);
@@ -109,8 +109,8 @@ TEST(HeapContentsTest, FingerprintsTellWhichStringsAreEqual) {
   EXPECT_NE(image->fingerprints[0].value, other->fingerprints[0].value);
 }
 
-// The heap is read in windows that such strings do not fit in.
-TEST(HeapContentsTest, OfALongStringSomeIsKept) {
+// The heap is read in windows that are smaller than such strings.
+TEST(HeapContentsTest, PartOfALongStringIsKept) {
   const std::string text(2'000'000, 'x'), other = text + "y";
   const std::vector<std::vector<std::uint64_t>> blocks = {
       string_block(text), string_block(text), string_block(other), string_block("short")};
@@ -144,7 +144,7 @@ TEST(HeapContentsTest, HowMuchOfABufferIsInUse) {
   EXPECT_THAT(buffers(HeapContents::kNone), IsEmpty());
 }
 
-TEST(HeapContentsTest, AreOfStringsAndFloatsAlone) {
+TEST(HeapContentsTest, ComeFromStringsAndFloatsOnly) {
   const std::string good = *file_with(HeapContents::kContents, {block(2, 0), string_block("abc")});
   const auto with = [&](PieceKind wanted, std::string_view payload) {
     return image_of(changed(good,

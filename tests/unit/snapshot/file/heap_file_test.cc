@@ -20,8 +20,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// Blocks of all sorts, small ones and some that are larger than what is read at once, pointing
-// wherever they like: to blocks, into them, to free ones, out of the heap.
+// Blocks of all kinds and sizes, one of them larger than one read. Their fields point to blocks,
+// into blocks, to free blocks and out of the heap.
 class RandomHeap : public FakeChunks {
  public:
   explicit RandomHeap(unsigned seed) : random_(seed) {
@@ -198,7 +198,7 @@ TEST(HeapFile, PointersToBlocksThatWereMadeInTurnAreShort) {
 }
 
 // Files before version 5 have all of them in this form.
-TEST(HeapFile, PointersBeyondAllGuessesAreTold) {
+TEST(HeapFile, UnpredictablePointersAreStored) {
   FakeChunks heap;
   std::mt19937 random(1);
   constexpr std::uint64_t kFields = 32;
@@ -220,7 +220,7 @@ TEST(HeapFile, PointersBeyondAllGuessesAreTold) {
   expect_equal(*image, *build_heap_graph(heap.memory, *heap.map()));
 }
 
-TEST(HeapFile, HasWhatFibersHoldByFrame) {
+TEST(HeapFile, HasBlocksHeldByFibersByFrame) {
   FakePools heap;
   const std::uint64_t kept = heap.put_pool(3, {block(3, 0)}) + 4 * 8 + 8;
   const std::uint64_t waits = heap.put_pool(
@@ -247,8 +247,8 @@ TEST(HeapFile, HasWhatFibersHoldByFrame) {
   EXPECT_EQ(BlockShape::kNoSite, image->shape(3).site);
 }
 
-// By the chunks reachable from them: of any block, in addition to its shape's.
-TEST(HeapFile, HasWhatBlocksHoldOfCsMemory) {
+// Any block can have outside memory, from reachable chunks, in addition to that of its shape.
+TEST(HeapFile, HasNativeMemoryHeldByBlocks) {
   FakeChunks heap;
   const std::uint64_t chunk = heap.put_chunk(
       joined({block(1, kCustomTag, kBlack, 7), block(1, 0), block(2, kAbstractTag)}));
@@ -281,7 +281,7 @@ TEST(HeapFile, TakesNoMoreHoldersThanBlocksAreAllowed) {
 }
 
 // The memory of a program with ephemerons: each has the next one, data, keys.
-TEST(HeapFile, HasWhatEphemeronsKeepAndWhatTheyDoNot) {
+TEST(HeapFile, HasWhatEphemeronsKeepAndDoNotKeep) {
   FakeChunks heap;
   constexpr std::uint64_t kNone = 0x77778;
   std::vector<std::uint64_t> keyless = block(2, kAbstractTag, kBlack, kNone);
@@ -325,7 +325,7 @@ TEST(HeapFile, HasAllElementsOfALongWeakArray) {
   EXPECT_THAT(image->edges.to, IsEmpty());
 }
 
-TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
+TEST(HeapFile, HasFactsBesideTheBlocks) {
   FakeChunks heap;
   const std::uint64_t chunk =
       heap.put_chunk(joined({block(3, 0), block(2, kCustomTag, kBlack, 7), block(4, 0, kBlue),
@@ -378,7 +378,7 @@ TEST(HeapFile, HasWhatIsKnownBesideTheBlocks) {
   EXPECT_EQ(1u, image->free.blocks(0, 5));
 }
 
-TEST(HeapFile, IsReadNoFurtherThanIsAllowed) {
+TEST(HeapFile, IsReadOnlyUpToTheLimit) {
   const std::string bytes = some_heap_file(7, 100);
   EXPECT_TRUE(image_of(bytes, {.blocks = 101, .pointers = 100}).ok());
   for (const ImageLimits& limits :
@@ -413,7 +413,7 @@ TEST(HeapFile, HasNoContents) {
   EXPECT_THAT(*bytes, testing::Not(HasSubstr("AAAA")));
 }
 
-TEST(HeapFile, ThatWasCutOffHasWhatWasWritten) {
+TEST(HeapFile, ATruncatedOneHasWhatWasWritten) {
   const RandomHeap heap(1);
   const auto bytes = heap_file_of(heap.memory, *heap.map());
   const auto whole = image_of(*bytes);
@@ -454,7 +454,7 @@ std::string file_with_a_sample() {
   });
 }
 
-TEST(HeapFile, OfTheVersionBeforeHasNoAges) {
+TEST(HeapFile, ThePreviousVersionHasNoAges) {
   FileBytesWriter wait;
   wait.put(image_info().longest_wait_ns);
   std::string bytes = changed(file_with_a_sample(), [&](PieceKind kind, std::string& payload) {
@@ -471,7 +471,7 @@ TEST(HeapFile, OfTheVersionBeforeHasNoAges) {
   EXPECT_EQ(SampledBlock::kNoAge, image->sampled[0].age_ns);
 }
 
-TEST(HeapFile, OfVersion6HasNoAssertions) {
+TEST(HeapFile, Version6HasNoAssertions) {
   std::string bytes = changed(file_with_a_sample(), [](PieceKind kind, std::string&) {
     return kind != PieceKind::kAssertions && kind != PieceKind::kMarks;
   });
@@ -500,7 +500,7 @@ TEST(HeapFile, HasNoMoreAgesThanSamples) {
               HasSubstr("is damaged"));
 }
 
-TEST(HeapFile, TellsWhatItIsNot) {
+TEST(HeapFile, RefusesOtherFiles) {
   EXPECT_THAT(std::string(image_of("").status().message()), HasSubstr("is not a heap snapshot"));
   EXPECT_THAT(std::string(image_of("MPRFHEAX____________").status().message()),
               HasSubstr("is not a heap snapshot"));
@@ -526,7 +526,7 @@ TEST(HeapFile, StopsWhenItsSinkDoes) {
   EXPECT_EQ(2, pieces);
 }
 
-// Forms of small blocks are as many as there are patterns of pointers.
+// Small blocks have as many shapes as patterns of pointers.
 TEST(HeapFile, KeepsFewShapes) {
   FakeChunks heap;
   std::vector<std::vector<std::uint64_t>> blocks(80'000, block(20, 0));

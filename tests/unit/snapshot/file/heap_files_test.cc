@@ -27,7 +27,7 @@ std::string taken_by(const HeapFiles& files, const std::string& bytes, std::time
   return std::string(status.message());
 }
 
-TEST(HeapFiles, AreTheOwnersAloneAndSayWhatTheyAreOf) {
+TEST(HeapFiles, AreReadableByTheOwnerOnlyAndNameTheirProgram) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path()});
   EXPECT_TRUE(files.make_directory().ok());
@@ -59,7 +59,7 @@ TEST(HeapFiles, TakeNoMoreThanIsAllowed) {
   EXPECT_THAT(taken_by(files, "", 2), HasSubstr("remove some, or raise"));
 }
 
-TEST(HeapFiles, ALinkThatLeadsToItselfIsANameThatIsTaken) {
+TEST(HeapFiles, ALinkToItselfIsATakenName) {
   const TempDir folder;
   const std::string name = "auto-shop_server-42-19700101T000000Z.heap";
   folder.link(name, folder.path(name));
@@ -68,7 +68,7 @@ TEST(HeapFiles, ALinkThatLeadsToItselfIsANameThatIsTaken) {
   EXPECT_THAT(folder.names(), ElementsAre("auto-shop_server-42-19700101T000000Z-1.heap", name));
 }
 
-TEST(HeapFiles, PartsThatNobodyWritesAreRemovedAndDoNotCount) {
+TEST(HeapFiles, AbandonedPartsAreRemovedAndDoNotCount) {
   const TempDir folder;
   folder.write("auto-shop-1-t.heap.abcdef.part", "0123456789");
   folder.write("mine.part", "x");
@@ -103,7 +103,7 @@ TEST(HeapFiles, AProgramDrivesOutItsOwn) {
                                           "auto-roots-1-19700101T000000Z.heap"));
 }
 
-TEST(HeapFiles, WhoHasMostBytesGivesWayToWhoHasLess) {
+TEST(HeapFiles, TheProgramWithMostBytesGivesWayToOthers) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path(), .max_bytes = 100});
   for (int i = 0; i < 4; ++i) EXPECT_EQ("", kept_of(files, "hog", 7, std::string(25, 'h'), i));
@@ -133,7 +133,7 @@ std::vector<std::string> listed(const HeapFiles& files) {
   return names;
 }
 
-TEST(HeapFiles, AreListedTheLatestFirst) {
+TEST(HeapFiles, AreListedLatestFirst) {
   const TempDir folder;
   const HeapFiles files({.directory = folder.path()});
   EXPECT_EQ("", taken_by(files, some_heap_file(7'000), 7));

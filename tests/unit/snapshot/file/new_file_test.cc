@@ -17,7 +17,7 @@ std::size_t files_in(const TempDir& folder) {
   return static_cast<std::size_t>(std::distance(begin, std::filesystem::directory_iterator()));
 }
 
-TEST(NewFile, IsThereWhenItIsComplete) {
+TEST(NewFile, ExistsOnceItIsComplete) {
   const TempDir folder;
   const std::string path = folder.write("a", "before");
   auto file = NewFile::create(path);
@@ -33,7 +33,7 @@ TEST(NewFile, IsThereWhenItIsComplete) {
   EXPECT_EQ(0600u, status.st_mode & 0777);
 }
 
-TEST(NewFile, ThatIsNotFinishedLeavesNothing) {
+TEST(NewFile, AnUnfinishedOneLeavesNothing) {
   const TempDir folder;
   {
     auto file = NewFile::create(folder.path("a"));

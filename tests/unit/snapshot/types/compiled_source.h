@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OCaml source in a folder of its own, compiled with its types (.cmt) by the compiler at hand, and
-// heaps of a program of that name that have them.
+// Compiles OCaml source in its own folder with the installed compiler, and gives the types of the
+// resulting .cmt files to heap images.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace memprofd {
 
 class CompiledSource {
  public:
-  // program: the name of the .ml file, without that. files: name and text, in the order in which
+  // program: name of the .ml file without its suffix. files: name and text, in the order in which
   // they are compiled.
   CompiledSource(std::string program,
                  std::initializer_list<std::pair<std::string, std::string>> files,

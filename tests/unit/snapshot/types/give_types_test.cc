@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of a real compiler's files, given to heaps that the test makes.
+// Types from files of a real compiler, given to heap images that the test builds.
 #include "daemon/snapshot/types/give_types.h"
 
 #include <gmock/gmock.h>
@@ -51,8 +51,8 @@ let any : 'a. 'a list = []
 let opaque : Obj.t ref = ref (Obj.repr 0)
 module Again = Table
 )";
-// Fields of its block: last, Table, table, shapes, Again as exported; Strings, hidden, gadt, tag,
-// call, queue, any, opaque behind those; Table's all and inner at the end.
+// Fields of the module's block: first the exported last, Table, table, shapes, Again; then Strings,
+// hidden, gadt, tag, call, queue, any, opaque; at the end Table's all and inner.
 enum Fields : std::uint32_t {
   kLast,
   kTable,
@@ -197,7 +197,7 @@ TEST_F(GiveTypes, WhatAnInterfaceHidesAndWhatIsInAStructure) {
   EXPECT_EQ(0u, image.types_found.disagreed);
 }
 
-TEST_F(GiveTypes, WhatIsNotKnownIsNotGuessed) {
+TEST_F(GiveTypes, UnknownTypesAreNotGuessed) {
   const auto text = builder_.string(1), other = builder_.string(2), constructor = builder_.block(2);
   builder_.point(constructor, 0, text);
   builder_.point(constructor, 1, other);  // existential
@@ -232,7 +232,7 @@ TEST_F(GiveTypes, APolymorphicVariantHasWhatAllItsTagsHave) {
   EXPECT_EQ("Shop.order", type_of(one));
 }
 
-TEST_F(GiveTypes, WhatIsNotAsItsTypeSaysKeepsItsShapeAndCounts) {
+TEST_F(GiveTypes, ABlockThatContradictsItsTypeKeepsItsShapeAndIsCounted) {
   const auto wrong = builder_.block(3), list = builder_.cell(wrong);  // an order has five fields
   ref(kLast, list);
   HeapImage image = typed();
@@ -241,7 +241,7 @@ TEST_F(GiveTypes, WhatIsNotAsItsTypeSaysKeepsItsShapeAndCounts) {
   EXPECT_EQ(1u, image.types_found.disagreed);
 }
 
-TEST_F(GiveTypes, WhatHasTwoTypesKeepsTheFirst) {
+TEST_F(GiveTypes, ABlockWithTwoTypesKeepsTheFirst) {
   const auto cell = ref(kLast, builder_.cell(order(builder_.string(1), builder_.block(1))));
   builder_.global("Shop", kShapes, cell);
   HeapImage image = typed();

@@ -70,7 +70,7 @@ int find_without_threads() {
   for (int i = 0; i < 20; ++i) {
     if (finder.find("Cache").interface != nullptr || !finder.lacked_thread()) return 2;
   }
-  return finder.has_given_up() ? 3 : 0;  // more than may ask at once were not there
+  return finder.has_given_up() ? 3 : 0;  // more failed than may ask at the same time
 }
 
 TEST(PatientFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {
@@ -78,7 +78,7 @@ TEST(PatientFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {
   EXPECT_EXIT(std::_Exit(find_without_threads()), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(PatientFinder, WhatThrowsFindsNothing) {
+TEST(PatientFinder, AnExceptionFindsNothing) {
   const FindUnit find = [](const std::string&) -> SourceUnit { throw std::bad_alloc(); };
   PatientFinder finder(find, std::chrono::minutes(1));
   EXPECT_EQ(nullptr, finder.find("Cache").interface);
@@ -104,7 +104,7 @@ std::string cache_interface() {
                                                  block(0, {type, integer(0)}), integer(0)})}));
 }
 
-TEST(GuardedTypes, AreOfPlacesThatAreGiven) {
+TEST(GuardedTypes, ComeFromTheGivenPlaces) {
   const TempDir dir;
   dir.write("deep/cache.cmi", cache_interface());
   HeapImage image = image_of("/none/shop");
@@ -116,7 +116,7 @@ TEST(GuardedTypes, AreOfPlacesThatAreGiven) {
   EXPECT_FALSE(image.types_found.out_of_time);
 }
 
-TEST(GuardedTypes, APlaceThatIsNotThereIsRefused) {
+TEST(GuardedTypes, AMissingPlaceIsRefused) {
   const TempDir dir;
   EXPECT_TRUE(GuardedTypes({dir.path()}).check().ok());
   const absl::Status status = GuardedTypes({dir.path(), dir.path("none")}).check();

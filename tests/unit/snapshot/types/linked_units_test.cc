@@ -27,7 +27,7 @@ TEST(LinkedUnits, ThoseWithADigestAreRead) {
             read_linked_units(marshalled(units) + "what is behind it"));
 }
 
-TEST(LinkedUnits, WhatIsNoSuchListIsNone) {
+TEST(LinkedUnits, OtherDataYieldsNothing) {
   EXPECT_TRUE(read_linked_units("").empty());
   EXPECT_TRUE(read_linked_units(marshalled(list({text("Shop")}))).empty());
   EXPECT_TRUE(read_linked_units(marshalled(list({linked_unit("Shop", "short")}))).empty());

@@ -40,7 +40,7 @@ TEST(MarshalGraph, HasIntegersTextsAndBlocks) {
   EXPECT_EQ(bytes.size(), *MarshalGraph::size_of(bytes + "behind"));
 }
 
-TEST(MarshalGraph, AnswersWithNothingWhatIsNotThere) {
+TEST(MarshalGraph, ReturnsNothingForMissingValues) {
   const auto graph = MarshalGraph::read(marshalled(block(0, {integer(1)})));
   ASSERT_TRUE(graph.ok());
   const MarshalValue nothing = graph->root().field(7).field(1);
@@ -71,7 +71,7 @@ TEST(MarshalGraph, SkipsNumbersAndCountsThem) {
   EXPECT_EQ("last", graph->root().field(4).text());
 }
 
-TEST(MarshalGraph, ReadsWhatIsCompressed) {
+TEST(MarshalGraph, ReadsCompressedData) {
   // Shared objects are named by their numbers, from 0 on.
   const std::string value = block(0, {text(std::string(200, 'z')), integer(9), shared(1)});
   const auto graph = MarshalGraph::read(compressed(value));
@@ -81,7 +81,7 @@ TEST(MarshalGraph, ReadsWhatIsCompressed) {
   EXPECT_EQ(graph->root().field(0).identity(), graph->root().field(2).identity());
 }
 
-TEST(MarshalGraph, RefusesWhatIsDamaged) {
+TEST(MarshalGraph, RefusesDamagedData) {
   const std::string good = marshalled(block(0, {text("abc"), integer(1)}));
   for (std::size_t bytes = 0; bytes < good.size(); ++bytes) {
     EXPECT_FALSE(MarshalGraph::read(good.substr(0, bytes)).ok()) << bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types that are in what they stand for, as ocamlopt -rectypes allows (Coq's terms are such).
+// Types that contain themselves, as ocamlopt -rectypes allows; Coq's terms have such types.
 #include <gtest/gtest.h>
 
 #include <string>

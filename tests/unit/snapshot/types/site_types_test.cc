@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of sampled blocks from the allocation sites in a real compiler's file.
+// Types of sampled blocks, found at the allocation sites in files of a real compiler.
 #include "daemon/snapshot/types/site_types.h"
 
 #include <gtest/gtest.h>
@@ -154,7 +154,7 @@ TEST_F(SiteTypesOf, TheBodyOfAFunctorKnowsItsOwnTypesWhateverItIsAppliedTo) {
   EXPECT_EQ("Shop.Keyed(_).Inner.pair", type_of(pair));
 }
 
-TEST_F(SiteTypesOf, WhatABlockCannotBeIsRefusedAndCounts) {
+TEST_F(SiteTypesOf, ATypeThatDoesNotFitIsRefusedAndCounted) {
   const auto large = sampled(builder_.block(4), "{ id; text; next }");
   const auto string = sampled(builder_.string(3), "{ id; text; next }");
   const auto closure = sampled(builder_.block(4, kClosureTag, "Shop.f"), "o :: []");
@@ -167,7 +167,7 @@ TEST_F(SiteTypesOf, WhatABlockCannotBeIsRefusedAndCounts) {
 }
 
 // C code makes the pairs of a list, too; ~x:(ref 1) is ref 1 and Some of that, at one place.
-TEST_F(SiteTypesOf, WhatMayBeSomethingElseIsNotGuessed) {
+TEST_F(SiteTypesOf, AmbiguousBlocksAreNotGuessed) {
   const auto pair = sampled(builder_.block(2), "pairs ()");
   const auto channel = sampled(builder_.block(2, kCustomTag, "_chan"), "file ()");
   const auto given = sampled(builder_.block(1), "(ref 1)");
@@ -178,7 +178,7 @@ TEST_F(SiteTypesOf, WhatMayBeSomethingElseIsNotGuessed) {
   EXPECT_EQ(3u, found().sites_unfit);
 }
 
-TEST_F(SiteTypesOf, OnlyWhatStandsJustThereCounts) {
+TEST_F(SiteTypesOf, OnlyTheExpressionAtTheSiteCounts) {
   Location wider = place("{ id; text; next }"), elsewhere = wider, unknown = wider, other = wider;
   wider.end_column += 1;
   elsewhere.file = "lib/shop.ml";

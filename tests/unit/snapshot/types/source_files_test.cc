@@ -18,7 +18,7 @@
 namespace memprofd {
 namespace {
 
-// A program in a folder of who runs it, who is not the user of this process.
+// A program in a folder of the user who runs it, who is not the user of this process.
 class FilesOfOthers : public ::testing::Test {
  protected:
   static constexpr uid_t kOwner = 4711, kOther = 4712;
@@ -76,7 +76,7 @@ TEST_F(FilesOfOthers, NoLinkLeadsToWhatTheUserCouldNotRead) {
   EXPECT_FALSE(is_found("Secret", dir_.path("shop")));
 }
 
-TEST_F(FilesOfOthers, ThatAreGivenAreReadWhosesoeverTheyAre) {
+TEST_F(FilesOfOthers, GivenFilesAreReadWhoeverOwnsThem) {
   write("other/deep/secret.cmi", kOther);
   give(dir_.path("other"), kOther, 0700);
   dir_.link("place", dir_.path("other"));
@@ -93,7 +93,7 @@ TEST_F(FilesOfOthers, ABoundOfMemoryEndsTheReading) {
   EXPECT_EQ(nullptr, files.find("B").interface);
 }
 
-TEST_F(FilesOfOthers, APlaceThatIsNotThereIsSaid) {
+TEST_F(FilesOfOthers, AMissingPlaceIsReported) {
   SourceFiles files("", "5.3.0", {.user = kOwner});
   EXPECT_TRUE(absl::IsNotFound(files.add(dir_.path("none"))));
   EXPECT_FALSE(is_found("Mine"));
@@ -128,7 +128,7 @@ class FilesOfBuilds : public ::testing::Test {
   std::unique_ptr<SourceFiles> files_;
 };
 
-TEST_F(FilesOfBuilds, ThatOfTheProgramIsTaken) {
+TEST_F(FilesOfBuilds, TheProgramsOwnOneIsUsed) {
   const BuildProof build{.interfaces = {{"Path", kOurs}, {"Only", kOurs}}};
   const SourceUnit path = find("Path", build);
   EXPECT_EQ("b/path.cmi", name_of(path));
@@ -139,7 +139,7 @@ TEST_F(FilesOfBuilds, ThatOfTheProgramIsTaken) {
   EXPECT_FALSE(find("None", build).is_of_other_build) << "there are no files";
 }
 
-TEST_F(FilesOfBuilds, WithoutDigestsNothingTells) {
+TEST_F(FilesOfBuilds, WithoutDigestsTheBuildIsUnknown) {
   const SourceUnit path = find("Path", {});
   EXPECT_EQ("a/path.cmi", name_of(path));
   EXPECT_TRUE(path.is_unverified);

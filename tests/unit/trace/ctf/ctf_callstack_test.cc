@@ -162,7 +162,7 @@ TEST_F(CtfCallstack, AfterALossNothingIsWrong) {
   EXPECT_GT(known, 1500);
 }
 
-TEST_F(CtfCallstack, AfterTheWriterForgotAllIsKnown) {
+TEST_F(CtfCallstack, AllIsKnownAfterTheWriterStartsAfresh) {
   put_and_get({1, 2, 3});
   decoder_.forget();
   put({1, 2, 4});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that were cut off, damaged or mixed up: how much is kept, that what is
-// kept is right, and that the summary says what is not.
+// Truncated, damaged and mixed-up traces: how much is read, that it is correct, and that the
+// summary reports the rest.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -21,7 +21,7 @@ using testing::read_all;
 using testing::Trace;
 using testing::write_workload;
 
-// By id, which identifies the allocation in the original trace.
+// Allocations by id, which identifies them in the original trace.
 std::map<std::uint64_t, const OwnedAlloc*> allocs_by_id(const Trace& trace) {
   std::map<std::uint64_t, const OwnedAlloc*> allocs;
   for (const Event& event : trace.events) {
@@ -108,8 +108,8 @@ TEST(CtfDamage, CutOffAtEveryByte) {
   }
 }
 
-// A file has no checksums, so a changed byte may look like another truth. But
-// what the summary counts has to be so, and nothing may crash or run away.
+// A file has no checksums, so a changed byte may go unnoticed. But the summary's counts have to be
+// correct, and nothing may crash or loop.
 TEST(CtfDamage, BytesChanged) {
   const MemoryFile file = write_workload(5, 16, 2, 1, 4);
   const Trace original = read_all(file.bytes());
@@ -195,7 +195,7 @@ TEST(CtfDamage, GarbageBetweenPackets) {
   for (std::size_t i = 0; i < file.offsets().size(); ++i) {
     const auto part = file.packet(i);
     bytes.insert(bytes.end(), part.begin(), part.end());
-    // The begin of a magic number is at its end.
+    // It ends with the beginning of a magic number.
     if (i == 4) bytes.insert(bytes.end(), 70'001, std::byte{0xC1});
   }
   const Trace trace = read_all(bytes);
@@ -208,7 +208,7 @@ TEST(CtfDamage, GarbageBetweenPackets) {
 TEST(CtfDamage, PacketsOfAnotherProcess) {
   const MemoryFile file = write_workload(10, 3000, 2, 1, 1000);
   const Trace original = read_all(file.bytes());
-  // A forked child that went on with the parent's state, later on.
+  // A forked child that continued later with the parent's state.
   TraceInfo child_info = testing::example_info();
   child_info.pid = 77;
   MemoryFile child;
@@ -231,7 +231,7 @@ TEST(CtfDamage, PacketsOfAnotherProcess) {
   EXPECT_EQ(trace.locations, original.locations);
 }
 
-TEST(CtfDamage, APidThatWasDamagedIsNoAnotherProcess) {
+TEST(CtfDamage, ADamagedPidDoesNotMeanAnotherProcess) {
   const MemoryFile file = dozen_packets(11, 2);
   const Trace original = read_all(file.bytes());
   for (std::size_t packet = 1; packet + 1 < file.offsets().size(); ++packet) {
@@ -279,7 +279,7 @@ TEST(CtfDamage, ManyDomainsStayWithinTheBound) {
   EXPECT_EQ(trace.summary.cache_disagreements, 0u);
 }
 
-TEST(CtfDamage, WhatIsNoTrace) {
+TEST(CtfDamage, NotATrace) {
   const auto error_of = [](std::string_view text) {
     return std::string(Reader::open(std::as_bytes(std::span(text))).status().message());
   };

@@ -66,7 +66,7 @@ TEST(CtfDump, ManyDomains) {
   EXPECT_EQ(lines[2], "+2.000000 promote 0 domain 7");
 }
 
-TEST(CtfDump, WhatIsNoFile) {
+TEST(CtfDump, NotAFile) {
   EXPECT_EQ(dump_trace_file("/nonexistent", [](std::string_view) {}).status().code(),
             absl::StatusCode::kNotFound);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces in tests/golden: reference_v2.ctf was made by the reference tracer in a
-// program of ours, and its dump was compared with the reference's; the others are
-// this writer's.
+// Traces in tests/golden. The reference tracer wrote reference_v2.ctf in one of our programs, and
+// its dump was compared with that of the reference; our writer wrote the others.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -75,7 +75,7 @@ TEST_F(CtfLocations, NumbersThatDoNotFitBecomeTheLargest) {
   EXPECT_EQ(get().locations[0], expected);
 }
 
-TEST_F(CtfLocations, WhatDoesNotFitIsUnknown) {
+TEST_F(CtfLocations, EntriesThatDoNotFitAreUnknown) {
   const std::vector<Location> unknown = {unknown_location()};
   std::vector<Location> too_many(256, Location{"a", "f", 1, 1, 1});
   make_writable(too_many);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(TimedMutexTest, WhoWaitsForOneThatIsHeldGivesUp) {
+TEST(TimedMutexTest, AWaiterGivesUpWhileTheMutexIsHeld) {
   TimedMutex mutex;
   const MutexLock lock(mutex);
   std::jthread([&mutex] { EXPECT_FALSE(mutex.try_lock_for(1ms)); });
@@ -36,7 +36,7 @@ TEST(TimedMutexTest, OneHoldsItAtATime) {
   EXPECT_EQ(count, 2000);
 }
 
-TEST(ConditionTest, WaitsUntilItIsTold) {
+TEST(ConditionTest, WaitsUntilItIsNotified) {
   Mutex mutex;
   Condition changed;
   std::vector<int> told ABSL_GUARDED_BY(mutex);
@@ -60,7 +60,7 @@ TEST(ConditionTest, SaysThatTheTimeHasCome) {
   }
 }
 
-TEST(MutexLockTest, LetsGoInBetween) {
+TEST(MutexLockTest, ReleasesTheMutexWhileItWaits) {
   Mutex mutex;
   MutexLock lock(mutex);
   lock.unlock();
