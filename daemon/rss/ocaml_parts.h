@@ -76,6 +76,10 @@ class OcamlParts {
   const OcamlCounts& counts() const { return counts_; }
   // The sizes of OCaml 4's chunks in bytes, in the order of the runtime's list.
   const std::vector<std::uint64_t>& chunks() const { return chunks_; }
+  // True if the whole heap was found. Domains of OCaml 5 are found among all chunks.
+  bool is_known(bool all_chunks) const {
+    return why_no_heap_.empty() && (all_chunks || !runtime_.abi.domains);
+  }
   const std::string& why_no_heap() const { return why_no_heap_; }  // empty: the heap is known
 
  private:

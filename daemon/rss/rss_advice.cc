@@ -50,7 +50,7 @@ void advise_heap(RssReport& report) {
   if (!report.ocaml_chunks.empty()) {
     given_back = free + used - std::min(free + used, compacted_chunks(report, overhead));
   }
-  if (compacts(report.ocaml_version)) {
+  if (report.heap_known && compacts(report.ocaml_version)) {
     add(report, given_back, "call Gc.compact ()",
         "the OCaml heap has free space; compaction pauses the program, which needs the space again "
         "when it grows");
