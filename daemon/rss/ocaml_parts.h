@@ -41,6 +41,8 @@ struct OcamlCounts {
   bool known = false;
   std::uint64_t heap = 0;  // size of the major heap, resident or not
   std::uint64_t free = 0;  // free part of heap
+  // OCaml 5: estimate of the part of free that pools keep when the heap is compacted.
+  std::uint64_t free_kept = 0;
   std::uint64_t domains = 0;
   std::uint64_t percent_free = 0;  // space_overhead; 0: unknown
   // Numbers of other parts.

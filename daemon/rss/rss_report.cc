@@ -124,6 +124,7 @@ class Accounting {
     if (ocaml == nullptr) return;
     report_.ocaml_domains = ocaml->counts().domains;
     report_.space_overhead = ocaml->counts().percent_free;
+    report_.ocaml_free_kept = ocaml->counts().free_kept;
     report_.ocaml_chunks = ocaml->chunks();
     report_.ocaml_chunks_used = ocaml->counts().heap - ocaml->counts().free;
     if (!ocaml->why_no_heap().empty()) {

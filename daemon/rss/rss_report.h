@@ -68,6 +68,7 @@ struct RssReport {
   std::uint64_t ocaml_domains = 0;
   std::uint64_t space_overhead = 0;   // of the runtime; 0: unknown
   bool heap_known = false;            // the whole OCaml heap was found
+  std::uint64_t ocaml_free_kept = 0;  // OCaml 5: free space that a compaction keeps, estimated
   // OCaml 4: sizes of the heap's chunks in the runtime's order, in bytes, and their used parts.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;
