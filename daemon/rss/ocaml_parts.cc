@@ -186,8 +186,15 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
   room = stat(kStatLargeBlocks) + kPoolsMore;
   for (const std::uint64_t first : large) follow_large(first, room, out);
   const std::uint64_t pool_words = stat(kStatPoolWords), live = stat(kStatPoolLiveWords);
+  const std::uint64_t free = (pool_words - std::min(pool_words, live)) * kWordBytes;
   counts_.heap += (pool_words + stat(kStatLargeWords)) * kWordBytes;
-  counts_.free += (pool_words - std::min(pool_words, live)) * kWordBytes;
+  counts_.free += free;
+  // Blocks move to the free slots of other pools of their class, and the last of these pools stays:
+  // on average half of it is free. Blocks never fill the rest of their slots.
+  const auto classes = std::min(static_cast<std::ptrdiff_t>(PoolHeap::kClasses), std::ssize(pools));
+  const auto used = classes - std::count(pools.begin(), pools.begin() + classes, 0);
+  counts_.free_kept += std::min(free, stat(kStatPoolUnusableWords) * kWordBytes +
+                                          static_cast<std::uint64_t>(used) * kPoolBytes / 2);
 }
 
 // Reads the pools of ended domains, which follow the lock.

@@ -41,6 +41,8 @@ struct OcamlCounts {
   bool known = false;
   std::uint64_t heap = 0;  // size of the major heap, resident or not
   std::uint64_t free = 0;  // free part of heap
+  // OCaml 5: estimate of the part of free that pools keep when the heap is compacted.
+  std::uint64_t free_kept = 0;
   std::uint64_t domains = 0;
   std::uint64_t percent_free = 0;  // space_overhead; 0: unknown
   // Numbers of other parts.
@@ -76,6 +78,10 @@ class OcamlParts {
   const OcamlCounts& counts() const { return counts_; }
   // The sizes of OCaml 4's chunks in bytes, in the order of the runtime's list.
   const std::vector<std::uint64_t>& chunks() const { return chunks_; }
+  // True if the whole heap was found. Domains of OCaml 5 are found among all chunks.
+  bool is_known(bool all_chunks) const {
+    return why_no_heap_.empty() && (all_chunks || !runtime_.abi.domains);
+  }
   const std::string& why_no_heap() const { return why_no_heap_; }  // empty: the heap is known
 
  private:

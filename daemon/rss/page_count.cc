@@ -28,7 +28,9 @@ void PageCount::add_in_arena(const Extent& piece, std::uint64_t bytes) {
   RssArena& arena = report_.arenas[piece.name - 1];
   if (piece.kind == RssClass::kMallocFree) arena.free += bytes;
   if (piece.kind == RssClass::kMallocCache) arena.cached += bytes;
-  if (piece.kind == RssClass::kMallocUnwalked) arena.unwalked += bytes;
+  if (piece.kind == RssClass::kMallocUnwalked || piece.kind == RssClass::kNotRead) {
+    arena.unwalked += bytes;
+  }
   if (piece.kind == RssClass::kMallocUsed || piece.kind == RssClass::kFiberStack) {
     arena.used += bytes;
   }

@@ -43,6 +43,15 @@ void PartFinder::find(const ClassifiedMappings& mappings) {
   if (ocaml_) find_lost_pools(mappings);
   tables_.seal();
   channels_.seal();
+  read_all_ = !reader_.late() && walk_.complete();
+  uses_known_ = !reader_.late() && (!ocaml_ || ocaml_->is_known(walk_.complete()));
+}
+
+RssClass PartFinder::certain(RssClass kind) const {
+  const bool is_in_use = kind == RssClass::kOcamlUsed || kind == RssClass::kMallocUsed ||
+                         kind == RssClass::kMallocMmapped;
+  const bool is_unknown = kind == RssClass::kMallocUnwalked || kind == RssClass::kOther;
+  return (is_in_use && !uses_known_) || (is_unknown && !read_all_) ? RssClass::kNotRead : kind;
 }
 
 void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {

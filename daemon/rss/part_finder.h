@@ -45,6 +45,13 @@ class PartFinder {
   const ExtentLayer& tables() const { return tables_; }
   const ExtentLayer& channels() const { return channels_; }
   const ExtentLayer& heaps() const { return heaps_; }
+  // False if reading ended before all was found.
+  bool read_all() const { return read_all_; }
+  // False if chunks in use may be OCaml's, or free, because not all of its lists or of malloc's
+  // caches could be read.
+  bool uses_known() const { return uses_known_; }
+  // The class that is certain for memory of that class in the layers, or kNotRead.
+  RssClass certain(RssClass kind) const;
   // Number of channels, stacks and the like by class; 0 for other classes.
   std::uint64_t number_of(RssClass kind) const;
 
@@ -61,6 +68,7 @@ class PartFinder {
   std::vector<Arena> arenas_;
   ExtentLayer stacks_, tables_, channels_, heaps_;
   std::uint64_t thread_stacks_ = 0;
+  bool read_all_ = false, uses_known_ = false;
 };
 
 }  // namespace memprofd

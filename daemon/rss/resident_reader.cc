@@ -20,6 +20,7 @@ void ResidentReader::check_clock() const {
 
 absl::Status ResidentReader::fill(std::uint64_t address, std::size_t bytes) const {
   check_clock();
+  late_ |= pieces_++ >= max_pieces_;
   if (late_) return absl::DeadlineExceededError("no time is left");
   if (address >= kEndOfMemory || bytes > kPieceBytes)
     return absl::OutOfRangeError("no such memory");

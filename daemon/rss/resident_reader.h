@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stop_token>
 #include <utility>
@@ -24,11 +25,17 @@ namespace memprofd {
 class ResidentReader final : public MemoryReader {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
   // Both must outlive this.
   ResidentReader(const MemoryReader& memory, const PageMap& pages,
-                 Clock::time_point until = Clock::time_point::max(), std::stop_token stop = {})
-      : memory_(memory), pages_(pages), until_(until), stop_(std::move(stop)) {}
+                 Clock::time_point until = Clock::time_point::max(), std::stop_token stop = {},
+                 std::uint64_t max_pieces = kNoLimit)
+      : memory_(memory),
+        pages_(pages),
+        until_(until),
+        stop_(std::move(stop)),
+        max_pieces_(max_pieces) {}
 
   // kUnavailable if a page of the range is not resident, kDeadlineExceeded if late(), otherwise the
   // errors of the memory.
@@ -36,7 +43,7 @@ class ResidentReader final : public MemoryReader {
 
   // The error after which nothing more can be read: the program has exited or does not respond.
   const absl::Status& broken() const { return broken_; }
-  // True if a read was requested after the time limit.
+  // True if a read was requested after the time limit, or after max_pieces pieces.
   bool late() const { return late_; }
 
  private:
@@ -50,6 +57,8 @@ class ResidentReader final : public MemoryReader {
   const PageMap& pages_;
   const Clock::time_point until_;
   const std::stop_token stop_;
+  const std::uint64_t max_pieces_;
+  mutable std::uint64_t pieces_ = 0;
   mutable std::uint64_t reads_ = 0;
   mutable bool late_ = false;
   mutable std::uint64_t begin_ = 0;

@@ -46,11 +46,12 @@ void advise_heap(RssReport& report) {
   const std::uint64_t free = report.resident(RssClass::kOcamlFree);
   const std::uint64_t used = report.resident(RssClass::kOcamlUsed);
   const auto overhead = static_cast<double>(report.space_overhead) / 100;
-  std::uint64_t given_back = free;  // OCaml 5: all free pools
+  // OCaml 5: the pools that become or are free.
+  std::uint64_t given_back = free - std::min(free, report.ocaml_free_kept);
   if (!report.ocaml_chunks.empty()) {
     given_back = free + used - std::min(free + used, compacted_chunks(report, overhead));
   }
-  if (compacts(report.ocaml_version)) {
+  if (report.heap_known && compacts(report.ocaml_version)) {
     add(report, given_back, "call Gc.compact ()",
         "the OCaml heap has free space; compaction pauses the program, which needs the space again "
         "when it grows");

@@ -19,6 +19,7 @@ constexpr RssClassWords kWords[] = {
     {"malloc_free", "C malloc: free in arenas"},
     {"malloc_caches", "C malloc: free in caches"},
     {"malloc_unwalked", "C malloc: in use or free"},
+    {"not_read", "not read: OCaml or C, in use or free"},
     {"thread_stacks", "thread stacks"},
     {"code", "code"},
     {"read_only_data", "read-only data"},

@@ -22,6 +22,7 @@ enum class RssClass : std::uint8_t {
   kMallocFree,      // free chunks of arenas, including their tops
   kMallocCache,     // free chunks cached by threads and bins for the next malloc
   kMallocUnwalked,  // unknown parts of arenas
+  kNotRead,         // parts of the OCaml heap or of malloc whose reading ended early
   kThreadStack,
   kCode,
   kReadOnlyData,

@@ -47,9 +47,8 @@ class Accounting {
     if (options_.owners) find_owners();
     RETURN_IF_ERROR(reader_->broken());
     RETURN_IF_ERROR(count());
-    if (const OcamlParts* ocaml = parts_->ocaml(); ocaml != nullptr && ocaml->counts().known) {
-      count_.split_ocaml_heap(ocaml->counts());
-    }
+    report_.heap_known = parts_->ocaml() != nullptr && parts_->uses_known();
+    if (report_.heap_known) count_.split_ocaml_heap(parts_->ocaml()->counts());
     count_.make_parts(names_, [this](RssClass kind) { return parts_->number_of(kind); });
     report_.mappings = maps_.size();
     report_.max_mappings = ProcFs().max_mappings();
@@ -68,8 +67,8 @@ class Accounting {
     ASSIGN_OR_RETURN(PageMap pages, PageMap::open(report_.pid));
     pages_ = std::make_unique<PageMap>(std::move(pages));
     ASSIGN_OR_RETURN(report_.program, proc.exe(report_.pid));
-    reader_ = std::make_unique<ResidentReader>(*memory_, *pages_,
-                                               ResidentReader::Clock::now() + kReadTime, stop_);
+    reader_ = std::make_unique<ResidentReader>(
+        *memory_, *pages_, ResidentReader::Clock::now() + kReadTime, stop_, options_.max_pieces);
     return read_maps();
   }
 
@@ -112,25 +111,25 @@ class Accounting {
     }
     if (!parts_->walk().complete()) {
       report_.notes.push_back(
-          "malloc has more chunks than were walked in time: the rest counts as "
-          "in use or free");
+          "malloc has more chunks than were walked in time: the rest counts as not read");
     }
   }
 
   void add_ocaml() {
     if (reader_->late()) {
       report_.notes.push_back(
-          "not all of the memory could be read in time: the rest counts as unknown");
+          "not all of the memory could be read in time: the rest counts as not read");
     }
     const OcamlParts* ocaml = parts_->ocaml();
     if (ocaml == nullptr) return;
     report_.ocaml_domains = ocaml->counts().domains;
     report_.space_overhead = ocaml->counts().percent_free;
+    report_.ocaml_free_kept = ocaml->counts().free_kept;
     report_.ocaml_chunks = ocaml->chunks();
     report_.ocaml_chunks_used = ocaml->counts().heap - ocaml->counts().free;
     if (!ocaml->why_no_heap().empty()) {
-      report_.notes.push_back(
-          fmt::format("the OCaml heap cannot be split: {}", ocaml->why_no_heap()));
+      report_.notes.push_back(fmt::format(
+          "the OCaml heap cannot be split and counts as not read: {}", ocaml->why_no_heap()));
     }
   }
 
@@ -144,17 +143,22 @@ class Accounting {
                                          &parts_->heaps()};
     for (const Extent& mapping : mappings.layer.extents()) {
       cut_by_layers(layers, mapping.begin, mapping.end,
-                    [this](const Extent& piece) { count_.add_size(piece); });
+                    [this](const Extent& piece) { count_.add_size(certain(piece)); });
     }
     for (const Extent& mapping : mappings.layer.extents()) {
       RETURN_IF_ERROR(pages_->scan(mapping.begin, mapping.end, [&](const PageRun& run) {
         cut_by_layers(layers, run.begin, run.end,
-                      [&](const Extent& piece) { count_.add(piece, run.swapped); });
+                      [&](const Extent& piece) { count_.add(certain(piece), run.swapped); });
         if (options_.owners && !run.swapped) count_owned(run);
       }));
     }
     ASSIGN_OR_RETURN(report_.status, read_memory_status(report_.pid));
     return memory_->check();
+  }
+
+  Extent certain(Extent piece) const {
+    piece.kind = parts_->certain(piece.kind);
+    return piece;
   }
 
   void count_owned(const PageRun& run) {
@@ -173,7 +177,7 @@ class Accounting {
 
   void find_owners() {
     const OcamlParts* ocaml = parts_->ocaml();
-    if (ocaml == nullptr || !ocaml->counts().known) {
+    if (ocaml == nullptr || !parts_->uses_known()) {
       report_.notes.push_back("memory held by custom blocks is unknown without the OCaml heap");
       return;
     }
@@ -186,6 +190,10 @@ class Accounting {
     chunks.exclude(parts_->tables());
     chunks.follow();
     chunks.exclude(parts_->channels());  // channels that no block refers to any more
+    if (reader_->late()) {
+      report_.notes.push_back("memory held by custom blocks could not be read in time");
+      return;
+    }
     owners_.sum_up(chunks, owned_);
     report_.has_owners = true;
     if (!walk.kept_all()) {

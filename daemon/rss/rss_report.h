@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ struct RssAdvice {
 
 struct RssOptions {
   bool owners = false;  // native memory held by custom blocks
+  // Maximum number of pieces of memory that are read, beside the limit of time.
+  std::uint64_t max_pieces = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct RssReport {
@@ -63,7 +66,9 @@ struct RssReport {
   std::uint64_t mapped_chunks = 0;  // malloc chunks with mappings of their own
   std::uint64_t walked_chunks = 0;  // all malloc chunks
   std::uint64_t ocaml_domains = 0;
-  std::uint64_t space_overhead = 0;  // of the runtime; 0: unknown
+  std::uint64_t space_overhead = 0;   // of the runtime; 0: unknown
+  bool heap_known = false;            // the whole OCaml heap was found
+  std::uint64_t ocaml_free_kept = 0;  // OCaml 5: free space that a compaction keeps, estimated
   // OCaml 4: sizes of the heap's chunks in the runtime's order, in bytes, and their used parts.
   std::vector<std::uint64_t> ocaml_chunks;
   std::uint64_t ocaml_chunks_used = 0;

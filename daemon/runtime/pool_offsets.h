@@ -19,6 +19,7 @@ inline constexpr std::uint32_t kHeapBytes = kHeapStats + 64;
 inline constexpr std::uint32_t kStatPoolWords = 0;
 inline constexpr std::uint32_t kStatPoolLiveWords = 16;
 inline constexpr std::uint32_t kStatPoolLiveBlocks = 24;
+inline constexpr std::uint32_t kStatPoolUnusableWords = 32;  // heads, and the rest of slots
 inline constexpr std::uint32_t kStatLargeWords = 40;
 inline constexpr std::uint32_t kStatLargeBlocks = 56;
 

@@ -20,7 +20,7 @@ import harness
 from api import Api
 from harness import TARGETS5, E2ETest, eventually, memprofctl, proc_status
 from test_events import Stream
-from test_heap import TARGETS4
+from test_heap import SWEPT_AT_ONCE, TARGETS4
 from test_profiles import Profile, go_pprof, http_bytes, message_modules, row_of, top_rows
 from test_snapshots import Snapshot
 
@@ -402,14 +402,22 @@ class ResidentMemory(E2ETest):
                 found = self.owners_with(daemon, target, left["lists"])
                 self.assertEqual(left["files"], found["test.file"])
 
+    def answer_without_notes(self, daemon, target):
+        """None while a busy machine leaves too little time to read all of the memory."""
+        answer, _ = self.rss(daemon, target)
+        return None if answer["notes"] else answer
+
     def test_a_compaction_gives_back_what_is_advised(self):
         """OCaml 4 keeps some free memory and whole chunks: with little free memory it returns
-        nothing."""
+        nothing. OCaml 5 keeps what blocks do not fill of their slots."""
         daemon = self.daemon()
-        for given_up in (30, 60, 70, 80):
-            with self.subTest(given_up):
-                target = self.target("fragmented", str(given_up), folder=OCAML4)
-                answer, _ = self.rss(daemon, target)
+        cases = [(OCAML4, given_up) for given_up in (30, 60, 70, 80)]
+        for folder in (TARGETS5, SWEPT_AT_ONCE):
+            cases += [(folder, given_up) for given_up in (15, 25, 60) if (folder / "fragmented").exists()]
+        for folder, given_up in cases:
+            with self.subTest(f"{folder.name} {given_up}"):
+                target = self.target("fragmented", str(given_up), folder=folder)
+                answer = eventually(lambda: self.answer_without_notes(daemon, target), "a complete answer")
                 advised = sum(int(advice["bytes"]) for advice in answer["advice"] if "Gc.compact" in advice["action"])
                 resident = target.command("compact")
                 back = resident["before"] - resident["after"]

@@ -80,7 +80,10 @@ TEST(RssReport, WhatIsFreeBetweenChunksCanBeTrimmed) {
 TEST(RssReport, ACompactionGivesBackWhatItsChunksTell) {
   const auto advised = [](std::vector<std::uint64_t> chunks, std::uint64_t used,
                           std::uint64_t all_resident) {
-    RssReport report{.ocaml_version = "4.13.1", .counted = all_resident, .space_overhead = 80};
+    RssReport report{.ocaml_version = "4.13.1",
+                     .counted = all_resident,
+                     .space_overhead = 80,
+                     .heap_known = true};
     std::uint64_t heap = 0;
     for (std::uint64_t& chunk : chunks) heap += chunk *= kMega;
     report.parts = {{.kind = RssClass::kOcamlUsed, .resident = used * kMega},
