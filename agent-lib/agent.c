@@ -61,6 +61,9 @@ static void at_minor_gc_end_of_session(void)
 	}
 	memprof_batch_minor_gc_ended(memprof_domain_index(), now_ns);
 	memprof_session_check(now_ns);
+	/* Only a callback can end a session of OCaml 4. */
+	if (!memprof_has_domains() && memprof_session_over())
+		memprof_sample_next();
 }
 
 static void care_for_c_heap(void)

@@ -18,6 +18,8 @@
 #define MOST_BETWEEN 16384u
 
 extern void *caml_memprof_young_trigger WEAK;
+extern void caml_memprof_renew_minor_sample(void) WEAK;
+extern void caml_update_young_limit(void) WEAK;
 
 /* SplitMix64, by Sebastiano Vigna, which is in the public domain. */
 #define STEP 0x9e3779b97f4a7c15u
@@ -115,6 +117,33 @@ void memprof_seed_program(void)
 	}
 	if (state)
 		fill(state, new_seed(state));
+}
+
+/* At a low rate most draws have no sample in this minor heap. */
+#define MOST_DRAWS 4096
+#define OCAML4_YOUNG_ALLOC_START 48 /* offsets of Caml_state */
+#define OCAML4_YOUNG_ALLOC_END 56
+
+/* While the runtime runs callbacks of ours it is suspended, and must not sample: then no draw has a
+ * sample. A draw that has one proves that it may sample anywhere, and the place is moved to the
+ * begin of the empty minor heap. */
+void memprof_sample_next(void)
+{
+	void **heap_start, **heap_end;
+
+	if (!&caml_memprof_young_trigger || !caml_memprof_renew_minor_sample ||
+	    !caml_update_young_limit || !&Caml_state)
+		return;
+	heap_start = (void **)(Caml_state + OCAML4_YOUNG_ALLOC_START);
+	heap_end = (void **)(Caml_state + OCAML4_YOUNG_ALLOC_END);
+	for (int i = 0; i < MOST_DRAWS; i++) {
+		caml_memprof_renew_minor_sample();
+		if (caml_memprof_young_trigger == *heap_start)
+			continue;
+		caml_memprof_young_trigger = *heap_end;
+		caml_update_young_limit();
+		return;
+	}
 }
 
 /* Returns null if other known facts about the runtime do not fit. */

@@ -21,6 +21,11 @@ void memprof_seed_program(void);
 /* OCaml 5: called on a domain that will sample, before its profile starts. */
 void memprof_seed_domain(void);
 
+/* OCaml 4: call at the end of a minor collection while sampling: the next allocation of OCaml code
+ * is a sample, so that a callback comes soon whatever the rate is. Not always: call it again at the
+ * next collection. */
+void memprof_sample_next(void);
+
 /* True if this is a generator that was seeded and has not been used. */
 int memprof_is_unused_generator(const uint32_t *state);
 

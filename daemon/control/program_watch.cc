@@ -19,7 +19,6 @@
 namespace memprofd {
 namespace {
 
-constexpr std::string_view kDeleted = " (deleted)";
 // Number of refusals before a program is skipped. A program that has just started has no runtime
 // yet, so its first attach may be refused.
 constexpr int kTries = 3;
@@ -28,7 +27,7 @@ constexpr std::size_t kAttachesAtOnce = 8;
 }  // namespace
 
 bool is_named(std::string_view exe, const std::string& pattern) {
-  if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
+  exe = without_deleted(exe);
   if (pattern.find('/') == pattern.npos) exe = base_name(exe);
   return ::fnmatch(pattern.c_str(), std::string(exe).c_str(), 0) == 0;
 }

@@ -2,6 +2,7 @@
 #include "daemon/ctl/interrupt.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <utility>
@@ -9,7 +10,7 @@
 namespace memprofd::ctl {
 namespace {
 
-// Ends the wait when there is nothing left to interrupt.
+// Ends the wait when there is nothing left to interrupt; counts only from this process.
 constexpr int kDone = SIGUSR1;
 
 sigset_t signals() {
@@ -17,8 +18,20 @@ sigset_t signals() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   sigaddset(&set, kDone);
   return set;
+}
+
+// Returns the next signal that asks to stop, or kDone.
+int next_signal() {
+  const sigset_t set = signals();
+  while (true) {
+    siginfo_t info{};
+    const int signal = ::sigwaitinfo(&set, &info);
+    const bool is_ours = info.si_code == SI_TKILL && info.si_pid == ::getpid();
+    if (signal > 0 && (signal != kDone || is_ours)) return signal;
+  }
 }
 
 }  // namespace
@@ -30,10 +43,8 @@ Interrupt::Interrupt() {
 
 void Interrupt::on_signal(std::function<void()> stop, std::function<void()> stop_now) {
   thread_ = std::thread([stop = std::move(stop), stop_now = std::move(stop_now)] {
-    const sigset_t set = signals();
     for (const auto* action : {&stop, &stop_now}) {
-      int signal = 0;
-      if (sigwait(&set, &signal) != 0 || signal == kDone) return;
+      if (next_signal() == kDone) return;
       (*action)();
     }
   });

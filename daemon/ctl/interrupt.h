@@ -10,8 +10,9 @@
 
 namespace memprofd::ctl {
 
-// Calls stop on the first SIGINT or SIGTERM, and stop_now on the second. Must outlive the work, and
-// must be created before the program has other threads, which inherit the blocked signals.
+// Calls stop on the first SIGINT, SIGTERM or SIGHUP, and stop_now on the second. Must outlive the
+// work, and must be created before the program has other threads, which inherit the blocked
+// signals.
 class Interrupt {
  public:
   Interrupt();

@@ -125,13 +125,16 @@ absl::Status RunFiles::begin(RunTarget& target) {
 }
 
 absl::Status RunFiles::finish(Questions& questions, int pid) {
-  for (const auto& trace : traces_) RETURN_IF_ERROR(trace->finish());
+  absl::Status result;
+  for (const auto& trace : traces_) result.Update(trace->finish());
   for (Profile& profile : profiles_) {
-    ASSIGN_OR_RETURN(const std::string text, content_of(questions, pid, profile.format));
-    RETURN_IF_ERROR(profile.file.write(text));
-    RETURN_IF_ERROR(profile.file.finish());
+    absl::StatusOr<std::string> text = content_of(questions, pid, profile.format);
+    absl::Status status = text.status();
+    if (status.ok()) status = profile.file.write(*text);
+    if (status.ok()) status = profile.file.finish();
+    result.Update(status);
   }
-  return absl::OkStatus();
+  return result;
 }
 
 bool is_trace_file(const std::string& name) { return absl::EndsWith(name, kTraceEnding); }

@@ -28,7 +28,7 @@ class RunFiles {
 
   // Starts traces that have not begun.
   absl::Status begin(RunTarget& target);
-  // Call after the target's end.
+  // Call after the target's end. Writes all files that can be written; returns the first error.
   absl::Status finish(Questions& questions, int pid);
 
  private:

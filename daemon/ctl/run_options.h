@@ -23,7 +23,7 @@ struct RunOptions {
   bool live = false;                    // show live memory while it runs
   std::string children = kSumChildren;  // or kEachChild, kNoChildren
   std::optional<RuleOptions> rules;     // check
-  std::string duration;                 // --for, of a process that runs already
+  std::optional<std::string> duration;  // --for, of a process that runs already
 };
 
 // Starts a program and profiles it to its end, or profiles a running process, without memprofd.

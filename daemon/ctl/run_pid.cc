@@ -150,10 +150,11 @@ class PidRun {
                                               replaced_ ? " (it runs another program since)" : "",
                                               " before sampling began"));
     }
+    if (interrupted_ && waited < kPatience) {
+      return not_profiled("was not sampled yet when Ctrl-C or a signal came");
+    }
     if (interrupted_ || (seconds_ > 0 && waited >= std::max(kPatience, Seconds(seconds_)))) {
-      return not_profiled(
-          "has not allocated in this time, which is when sampling begins; give it work, or wait "
-          "longer");
+      return not_profiled(process_.why_waiting());
     }
     if (!noted_ && waited > kNoteAfter && !options_.quiet) {
       std::fprintf(stderr, "memprofctl: waiting for the next allocation of pid %d\n", pid());
@@ -181,8 +182,9 @@ class PidRun {
 absl::Status profile_running(int pid, const RunOptions& options, const AgentFile& agent,
                              double rate, RunFiles& files) {
   double seconds = 0;
-  if (!options.duration.empty()) {
-    ASSIGN_OR_RETURN(seconds, parse_duration(options.duration));
+  if (options.duration) {
+    ASSIGN_OR_RETURN(seconds, parse_duration(*options.duration));
+    if (!(seconds > 0)) return absl::InvalidArgumentError("--for 0 is no time; give one above 0");
   }
   std::atomic<bool> interrupted{false};
   Interrupt interrupt;  // before the processes that read the target's memory, which inherit it

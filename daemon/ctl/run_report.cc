@@ -89,7 +89,7 @@ std::string damage_of(const std::string& program, const RunTarget& run) {
 absl::Status write_results(RunTarget& run, RunFiles& files, bool quiet, const std::string& pid_text,
                            const ReportWords& words) {
   const std::unique_ptr<Questions> questions = ask_source(run);
-  RETURN_IF_ERROR(files.finish(*questions, run.pid()));
+  const absl::Status written = files.finish(*questions, run.pid());  // the report comes anyway
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
   std::fputs(absl::StrCat(losses_of("", targets.targets(0)), damage_of("the program", run)).c_str(),
              stderr);
@@ -97,7 +97,7 @@ absl::Status write_results(RunTarget& run, RunFiles& files, bool quiet, const st
     ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), pid_text, words));
     std::fputs(text.c_str(), stderr);
   }
-  return absl::OkStatus();
+  return written;
 }
 
 }  // namespace memprofd::ctl

@@ -21,6 +21,7 @@
 #include "daemon/discover/process_owner.h"
 #include "daemon/discover/program_check.h"
 #include "daemon/util/about_pid.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"
@@ -30,8 +31,6 @@ namespace {
 
 // Time from exec until the runtime has started; a large program may come from a slow disk.
 constexpr std::chrono::seconds kStartPatience{2};
-
-constexpr std::string_view kDeleted = " (deleted)";
 
 absl::Status gone(int pid) {
   return absl::NotFoundError(fmt::format("pid {} ended while it was being inspected", pid));
@@ -98,7 +97,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
 
 absl::StatusOr<std::unique_ptr<ElfFile>> open_program(const ProcFs& proc, const Target& target) {
   std::string name = target.exe;
-  if (name.ends_with(kDeleted)) name.resize(name.size() - kDeleted.size());
+  name.resize(without_deleted(name).size());
   auto program = ElfFile::open(proc.path(target.pid, "exe"), name, target.budget);
   if (program.ok()) return program;
   if (absl::IsPermissionDenied(program.status())) {

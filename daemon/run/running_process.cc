@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,14 +13,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/agent_owner.h"
 #include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
@@ -34,6 +38,8 @@ using std::chrono::seconds;
 constexpr seconds kLoadPatience{2};
 // The longest time between two requests for a collection.
 constexpr milliseconds kMostBetween{500};
+// So often the program may close the memory's descriptor before it is opened here.
+constexpr int kMostClosed = 10;
 constexpr char kStart[] = "start the program with memprofctl run -- PROGRAM";
 
 int yama_scope() {
@@ -61,17 +67,28 @@ absl::Status not_allowed(int pid) {
                    ", or run memprofd as root"));
 }
 
-// A filter that cannot be read might kill the program. The filters of a container are ours, too.
+// A filter that cannot be read might kill the program, and any thread may come to load the agent.
+// The kernel tells only how many filters a thread has. Those of a container are ours too: this
+// process, the container's first one and the thread then have as many.
 absl::Status check_filters_are_ours(int pid) {
-  ASSIGN_OR_RETURN(const ProcessStatus status, ProcFs().status(pid));
-  ASSIGN_OR_RETURN(const ProcessStatus own, ProcFs().status_of_self());
-  if (status.seccomp == 0 ||
-      (status.seccomp == own.seccomp && status.seccomp_filters == own.seccomp_filters)) {
-    return absl::OkStatus();
+  const ProcFs proc;
+  ASSIGN_OR_RETURN(const ProcessStatus own, proc.status_of_self());
+  const absl::StatusOr<ProcessStatus> first = proc.status(1);
+  const bool is_container =
+      first.ok() && first->seccomp == own.seccomp && first->seccomp_filters == own.seccomp_filters;
+  ASSIGN_OR_RETURN(const std::vector<int> tasks, proc.tasks(pid));
+  for (const int tid : tasks) {
+    const absl::StatusOr<ProcessStatus> thread = proc.thread_status(pid, tid);
+    if (absl::IsNotFound(thread.status())) continue;
+    RETURN_IF_ERROR(thread.status());
+    const bool is_ours = is_container && thread->seccomp == own.seccomp &&
+                         thread->seccomp_filters == own.seccomp_filters;
+    if (thread->seccomp == 0 || is_ours) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
+        kStart));
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
-      kStart));
+  return absl::OkStatus();
 }
 
 // Returns the address of the agent's memprof_share_order, by the file that the agent was found in.
@@ -89,9 +106,24 @@ absl::StatusOr<std::uint64_t> find_order(int pid, const AgentLocation& agent,
 absl::Status not_shared(int pid, int error) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "pid ", pid, " cannot load the agent or share its memory: ", std::strerror(error),
-      error == EMFILE  ? "; raise its limit of open files (prlimit --nofile)"
-      : error == EFBIG ? "; raise its limit of file sizes (prlimit --fsize)"
-                       : ""));
+      error == EMFILE   ? "; raise its limit of open files (prlimit --nofile)"
+      : error == EFBIG  ? "; raise its limit of file sizes (prlimit --fsize)"
+      : error == ENOMEM ? "; raise its limit of address space (prlimit --as)"
+                        : ""));
+}
+
+bool has_limited_memory(int pid) {
+  rlimit limit{};
+  return ::prlimit(pid, RLIMIT_AS, nullptr, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+// An agent of before whose file was replaced since, by an upgrade, or that memprofd has put into
+// memory: only a privileged process can read it.
+bool is_agent_without_file(const Mapping& mapping, std::string_view agent_path) {
+  const std::string_view path = without_deleted(mapping.path);
+  const bool is_replaced =
+      path.size() != mapping.path.size() && base_name(path) == base_name(agent_path);
+  return mapping.executable && (is_replaced || mapping.path == kAgentMemfdMapping);
 }
 
 // The program chooses the number, and opening a device has effects: only a regular file is opened,
@@ -126,6 +158,9 @@ RunningProcess::~RunningProcess() {
 
 absl::StatusOr<std::unique_ptr<RunningProcess>> RunningProcess::inspect(int pid, AgentFile agent) {
   absl::StatusOr<Target> target = discover_target(pid);
+  if (!target.ok() && ProcFs().status(pid).value_or(ProcessStatus{.state = 'X'}).has_ended()) {
+    return absl::NotFoundError(absl::StrCat("no process has the pid ", pid));
+  }
   if (absl::IsPermissionDenied(target.status())) return not_allowed(pid);
   RETURN_IF_ERROR(target.status());
   if (!target->why_no_agent.empty()) {
@@ -153,6 +188,12 @@ absl::Status RunningProcess::begin() {
         "restart the program"));
   }
   ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+  for (const Mapping& mapping : maps) {
+    if (!is_agent_without_file(mapping, file_.path)) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", pid, " holds an agent whose file is gone; restart the program, or ",
+                     "profile it with memprofd as root"));
+  }
   ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
   if (!sees_file(ProcFs(), pid, file_.path)) {
     return absl::FailedPreconditionError(
@@ -188,6 +229,7 @@ absl::StatusOr<bool> RunningProcess::has_ended_session() const {
 
 absl::Status RunningProcess::not_loaded() const {
   if (!has_free_descriptor(ProcFs(), target_.pid)) return not_shared(target_.pid, EMFILE);
+  if (has_limited_memory(target_.pid)) return not_shared(target_.pid, ENOMEM);
   return absl::DataLossError(absl::StrCat("the dynamic linker of pid ", target_.pid, " refused ",
                                           file_.path, "; is the file readable by the program?"));
 }
@@ -247,9 +289,33 @@ absl::StatusOr<std::optional<SharedAgent>> RunningProcess::take_answer() {
   if (order.descriptor < 0) {
     return not_shared(target_.pid, static_cast<int>(-std::int64_t{order.descriptor}));
   }
-  ASSIGN_OR_RETURN(UniqueFd file, open_memory(target_.pid, order.descriptor));
-  ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::adopt(std::move(file)));
+  absl::StatusOr<UniqueFd> file = open_memory(target_.pid, order.descriptor);
+  if (absl::IsNotFound(file.status()) && !has_exited(target_)) {
+    if (++closed_ < kMostClosed) {
+      RETURN_IF_ERROR(this->order());
+      return std::nullopt;
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "pid ", target_.pid, " closes file descriptors that it does not know; ", kStart));
+  }
+  RETURN_IF_ERROR(file.status());
+  ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::adopt(*std::move(file)));
   return agent;
+}
+
+std::string RunningProcess::why_waiting() const {
+  const auto status = ProcFs().status(target_.pid);
+  if (status.ok() && (status->state == 'T' || status->state == 't')) {
+    return "is stopped, by a signal or a debugger; let it continue (SIGCONT)";
+  }
+  const char* const lacks =
+      step_ == Step::kEnding
+          ? "has not allocated in this time, so its session with another profiler goes on"
+      : step_ == Step::kLoading
+          ? "has not allocated in this time on a thread with 64 KiB of free stack, which is where "
+            "it loads the agent"
+          : "has not allocated in this time, which is when sampling begins";
+  return absl::StrCat(lacks, "; give it work, or wait longer");
 }
 
 // Often at first; later a program that is idle need not be disturbed so often.

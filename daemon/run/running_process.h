@@ -44,6 +44,8 @@ class RunningProcess {
   absl::StatusOr<std::optional<SharedAgent>> advance();
   // Asks for a minor collection now and then, until sampling has begun or ended.
   void ask_for_collection();
+  // The reason why sampling has not begun yet, and a remedy, as in "pid 42 is stopped; ...".
+  std::string why_waiting() const;
   // Waits; true if the process has ended within that time.
   bool wait(std::chrono::milliseconds time) const;
   // True if it runs another program since (exec).
@@ -71,6 +73,7 @@ class RunningProcess {
   AgentLocation agent_;  // once it is there
   std::optional<HookLoader> loader_;
   std::optional<MinorCollections> collections_;
+  int closed_ = 0;                // times that the program has closed the memory's descriptor
   std::uint64_t order_ = 0;       // address of its memprof_share_order
   std::uint32_t wanted_ = 0;      // what was written there
   std::uint64_t renewed_ns_ = 0;  // its lease, CLOCK_MONOTONIC
