@@ -39,9 +39,10 @@ void BlockMoments::add(const AllocClass& of, const Estimate& estimate, double ob
     return;
   }
   const double smallest = of.smallest_block_words(), largest = of.largest_block_words();
-  fewest += estimate.words / largest;
-  most += estimate.words / smallest;
-  most_to_middle = std::max(most_to_middle, of.block_words() / smallest);
+  fewest += (estimate.words - estimate.divided_less_words) / largest;
+  const double most_here = (estimate.words + estimate.divided_more_words) / smallest;
+  most += most_here;
+  most_to_middle = std::max(most_to_middle, most_here / objects);
   smallest_words = std::min(smallest_words, smallest);
   largest_words = std::max(largest_words, largest);
   const double per_word = objects / estimate.words;
