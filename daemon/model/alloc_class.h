@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "daemon/model/heap.h"
@@ -30,7 +31,15 @@ struct AllocClass {
   HeapKind heap_kind() const { return heap_kind_of(heap, source); }  // the heap of the allocation
   // Words of one block that can be sampled. They include the header, which memory outside of the
   // heap does not have.
-  double block_words() const { return size.middle_words() + (in_heap(heap_kind()) ? 1 : 0); }
+  double block_words() const { return size.middle_words() + header_words(); }
+  // The same for the smallest and the largest size in the class; 0 to infinity if it is unknown.
+  double smallest_block_words() const {
+    return size.is_known() ? static_cast<double>(size.smallest_words()) + header_words() : 0;
+  }
+  double largest_block_words() const {
+    return size.is_known() ? static_cast<double>(size.largest_words()) + header_words()
+                           : std::numeric_limits<double>::infinity();
+  }
   // The count of a block with n sampled words, and the weight of each unit.
   std::uint64_t counted(std::uint64_t n_samples) const { return size.fine() ? 1 : n_samples; }
   SampleWeight weight(double rate) const {
@@ -39,6 +48,8 @@ struct AllocClass {
     return among == 1 ? weight_of_word(rate)
                       : weight_of_word(rate, among, size.is_known() ? block_words() : 1);
   }
+
+  double header_words() const { return in_heap(heap_kind()) ? 1 : 0; }
 
   friend bool operator==(const AllocClass&, const AllocClass&) = default;
   template <typename H>

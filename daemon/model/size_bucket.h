@@ -6,6 +6,7 @@
 //   512 to 2,047         one bucket each
 //   2,048 to 2^40 - 1    1,024 buckets per octave: within 0.05 %
 //   more                 16 buckets per octave
+//   of_octave()          one bucket per octave, for classes that no longer distinguish sizes
 //
 // From 512 words to 2^40 a size is fine: precise enough for a block to count with its own size.
 // Sizes that do not belong to a block use the coarse scale, which has 16 buckets per octave in this
@@ -27,7 +28,10 @@ class SizeBucket {
   static constexpr int kLargestOctave = 48;
 
   constexpr SizeBucket() = default;
-  static constexpr SizeBucket from_index(std::uint16_t index) { return SizeBucket(index); }
+  // An index that does not exist is an unknown size.
+  static constexpr SizeBucket from_index(std::uint16_t index) {
+    return index <= kLastOctave ? SizeBucket(index) : SizeBucket();
+  }
   static constexpr SizeBucket of(std::uint64_t words) {
     const int octave = std::bit_width(words) - 1;
     if (words < kFineWords || octave >= kFineOctaves) return coarse_of(words);
@@ -47,6 +51,7 @@ class SizeBucket {
   // The range of sizes in the bucket, both inclusive.
   constexpr std::uint64_t smallest_words() const {
     if (index_ <= kExactWords) return index_;
+    if (is_octave()) return std::uint64_t{1} << (index_ - kFirstOctave);
     if (fine()) return smallest_fine_words(index_ - kFirstFine);
     const unsigned above = index_ - kExactWords - 1;
     const unsigned octave = 6 + above / 16;
@@ -55,15 +60,17 @@ class SizeBucket {
   }
   constexpr std::uint64_t largest_words() const {
     if (index_ <= kExactWords) return index_;
+    if (is_octave()) return 2 * smallest_words() - 1;
     if (fine()) return smallest_fine_words(index_ - kFirstFine + 1) - 1;
     return from_index(static_cast<std::uint16_t>(index_ + 1)).smallest_words() - 1;
   }
   constexpr bool is_known() const { return index_ != 0; }
-  constexpr bool fine() const { return index_ >= kFirstFine; }
-  // The bucket that represents all sizes of its octave, up to half more or a quarter less.
+  constexpr bool fine() const { return index_ >= kFirstFine && !is_octave(); }
+  // The bucket of all sizes of its octave; the size itself where that is the only one.
   constexpr SizeBucket of_octave() const {
     const std::uint64_t words = smallest_words();
-    return words < 2 ? *this : coarse_of(std::uint64_t{3} << (std::bit_width(words) - 2));
+    if (words < 2) return *this;
+    return SizeBucket(static_cast<std::uint16_t>(kFirstOctave + std::bit_width(words) - 1));
   }
   // The size that represents all sizes in the bucket. Infinity for an unknown size: words then do
   // not correspond to a number of blocks, so that no blocks are counted for them.
@@ -81,8 +88,12 @@ class SizeBucket {
   static constexpr int kFineBits = 10;
   static constexpr std::uint64_t kFineSteps = 1 << kFineBits;              // per octave
   static constexpr std::uint64_t kFineEach = 2 * kFineSteps - kFineWords;  // before the steps
-  static_assert(kFirstFine + kFineEach + (kFineOctaves - kFineBits) * kFineSteps < 1 << 16);
+  static constexpr std::uint64_t kFirstOctave =
+      kFirstFine + kFineEach + (kFineOctaves - kFineBits) * kFineSteps;
+  static constexpr std::uint64_t kLastOctave = kFirstOctave + kLargestOctave;
+  static_assert(kLastOctave < 1 << 16);
 
+  constexpr bool is_octave() const { return index_ >= kFirstOctave; }
   static constexpr SizeBucket fine_at(std::uint64_t place) {
     return SizeBucket(static_cast<std::uint16_t>(kFirstFine + place));
   }

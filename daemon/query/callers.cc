@@ -20,11 +20,11 @@ class Edges {
     if (std::exchange(last_row_[function], row_) != row_) seen_.push_back(function);
   }
   // Ends a row.
-  void add(const Counters& counters) {
+  void add(const ProfileRow& row) {
     for (const std::size_t function : seen_) {
       if (function >= sums_.size()) sums_.resize(function + 1);
       if (!sums_[function]) sums_[function].emplace();
-      sums_[function]->add_class(counters);
+      sums_[function]->add_class(row.alloc_class, row.counters);
     }
     seen_.clear();
     ++row_;
@@ -72,10 +72,10 @@ class CallersSum {
       }
       return true;
     });
-    if (in_total_) total_.add_class(row.counters);
-    if (in_self_) self_.add_class(row.counters);
-    callers_.add(row.counters);
-    callees_.add(row.counters);
+    if (in_total_) total_.add_class(row.alloc_class, row.counters);
+    if (in_self_) self_.add_class(row.alloc_class, row.counters);
+    callers_.add(row);
+    callees_.add(row);
   }
   CallersResult finish(const CallersQuery& query) && {
     CallersResult result;

@@ -32,14 +32,19 @@ std::strong_ordering operator<=>(const GroupName& a, const GroupName& b) {
 }
 
 // The number of objects is proportional to the words, so moments scale with powers of their ratio.
-void BlockMoments::add(const Estimate& estimate, double objects) {
+void BlockMoments::add(const AllocClass& of, const Estimate& estimate, double objects) {
   if (estimate.words <= 0) return;
   if (objects <= 0) {
     unsized += estimate;
     return;
   }
-  smallest_words = std::min(smallest_words, estimate.words / objects);
-  largest_words = std::max(largest_words, estimate.words / objects);
+  const double smallest = of.smallest_block_words(), largest = of.largest_block_words();
+  fewest += (estimate.words - estimate.divided_less_words) / largest;
+  const double most_here = (estimate.words + estimate.divided_more_words) / smallest;
+  most += most_here;
+  most_to_middle = std::max(most_to_middle, most_here / objects);
+  smallest_words = std::min(smallest_words, smallest);
+  largest_words = std::max(largest_words, largest);
   const double per_word = objects / estimate.words;
   variance += estimate.variance_words2 * per_word * per_word;
   skew += estimate.skew_words3 * per_word * per_word * per_word;
@@ -54,6 +59,10 @@ Limits BlockMoments::limits(double objects, double words, double unseen_words) c
   const bool has_one_size = largest_words > 0 && largest_words <= kOneSize * smallest_words;
   const double unseen_block = has_one_size ? words / objects : kSmallestBlockWords;
   Limits limits = limits_of(objects, variance, skew, unseen_words / unseen_block);
+  if (objects > 0) {
+    limits.lower = std::max(0.0, limits.lower - std::max(0.0, objects - fewest));
+    limits.upper = std::max(objects, most) + (limits.upper - objects) * most_to_middle;
+  }
   if (unsized.words > 0) {
     limits.upper +=
         unsized.limits_bytes(unsized.grain()).upper / kBytesPerWord / kSmallestBlockWords;
@@ -61,10 +70,10 @@ Limits BlockMoments::limits(double objects, double words, double unseen_words) c
   return limits;
 }
 
-void GroupCounts::add_class(const Counters& added) {
+void GroupCounts::add_class(const AllocClass& of, const Counters& added) {
   counters += added;
-  allocated_objects.add(added.allocated, added.allocated_objects);
-  live_objects.add(added.live, added.live_objects);
+  allocated_objects.add(of, added.allocated, added.allocated_objects);
+  live_objects.add(of, added.live, added.live_objects);
 }
 
 void Group::set_callstack(VisibleFrames& frames) {

@@ -37,15 +37,19 @@ struct GroupName {
 
 // Error of a number of blocks.
 struct BlockMoments {
-  double variance = 0;  // blocks squared
-  double skew = 0;      // the variance times the grain, blocks cubed
+  // The numbers if all blocks of each class have its largest, or its smallest size.
+  double fewest = 0;
+  double most = 0;
+  double most_to_middle = 1;  // the largest ratio of most to the estimate among the classes
+  double variance = 0;        // blocks squared
+  double skew = 0;            // the variance times the grain, blocks cubed
   // Size in words of the smallest and of the largest block seen.
   double smallest_words = std::numeric_limits<double>::infinity();
   double largest_words = 0;
   Estimate unsized;  // blocks of unknown size, which no number of blocks includes
 
-  // Adds blocks of one size. objects is 0 if the size is unknown.
-  void add(const Estimate& estimate, double objects);
+  // Adds blocks of one class. objects is 0 if the size is unknown.
+  void add(const AllocClass& of, const Estimate& estimate, double objects);
   // Limits of a number of blocks that represent these words; unseen_words as in UnseenWords.
   Limits limits(double objects, double words, double unseen_words) const;
 };
@@ -58,8 +62,8 @@ struct GroupCounts {
   BlockMoments live_objects;
   UnseenWords unseen;  // as in TargetProfile
 
-  // counters must belong to one allocation class.
-  void add_class(const Counters& counters);
+  // counters: of the class.
+  void add_class(const AllocClass& of, const Counters& counters);
 };
 
 struct Group : GroupName, GroupCounts {

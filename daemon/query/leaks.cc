@@ -518,7 +518,7 @@ LeakRollUp rolled_up(const Search& search, std::size_t group, bool certain,
   for (const ProfileRow& row : at_end.rows) {
     const auto& groups = search.grouping.groups_of_row[compared.counter.row_of(row.id)];
     if (std::ranges::find(groups, static_cast<int>(group)) == groups.end()) continue;
-    counts.add_class(row.counters);
+    counts.add_class(row.alloc_class, row.counters);
     if (row.counters.live.words <= most) continue;
     most = row.counters.live.words;
     counts.heaviest = row.callstack;

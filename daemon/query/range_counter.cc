@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-using Shares = std::array<double, LifetimeHistogram::kBuckets>;
+using Shares = std::array<ShareRange, LifetimeHistogram::kBuckets>;
 
 template <typename Fn>
 Shares shares(Fn of_bucket) {
@@ -38,6 +38,48 @@ double share_born_inside(int bucket, const HistoryWindow& window, std::uint64_t 
   return std::max(0.0, between + beyond - below) / ns_between(window.begin_ns(), window.end_ns());
 }
 
+double shortest_ns(int bucket) {
+  return bucket == 0 ? 0 : LifetimeHistogram::upper_bound_ns(bucket - 1);
+}
+double longest_ns(int bucket) { return LifetimeHistogram::upper_bound_ns(bucket); }
+
+// Makes the limits contain the share, from which rounding may separate them.
+ShareRange range_of(double share, double least, double most) {
+  return {share, std::clamp(least, 0.0, share), std::max(most, share)};
+}
+
+// The share of a window's deaths that were born before a time, if all lived that long: every time
+// of death in the window is equally likely.
+double share_born_before_at(double lifetime_ns, const HistoryWindow& window,
+                            std::uint64_t time_ns) {
+  const double first = ns_between(time_ns, window.begin_ns());
+  const double last = ns_between(time_ns, window.end_ns());
+  return std::clamp((lifetime_ns - first) / (last - first), 0.0, 1.0);
+}
+
+ShareRange range_born_before(int bucket, const HistoryWindow& window, std::uint64_t time_ns) {
+  return range_of(share_born_before(bucket, window, time_ns),
+                  share_born_before_at(shortest_ns(bucket), window, time_ns),
+                  share_born_before_at(longest_ns(bucket), window, time_ns));
+}
+
+ShareRange range_born_between(int bucket, const HistoryWindow& window, std::uint64_t after_ns,
+                              std::uint64_t until_ns) {
+  const ShareRange after = range_born_before(bucket, window, after_ns);
+  const ShareRange until = range_born_before(bucket, window, until_ns);
+  return range_of(std::max(0.0, until.share - after.share), until.least - after.most,
+                  std::min(1.0, until.most - after.least));
+}
+
+// The shares of a bucket's lifetimes within the span: all or none of a bucket that the span cuts.
+ShareRange range_within(int bucket, const LifetimeSpan& span) {
+  const double shortest = shortest_ns(bucket), longest = longest_ns(bucket);
+  const bool all = span.min_ns <= shortest && longest <= span.max_ns;
+  const bool any = span.min_ns < longest && shortest < span.max_ns;
+  return range_of(LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns), all ? 1 : 0,
+                  any ? 1 : 0);
+}
+
 double followed(const WindowCell& cell) {
   return static_cast<double>(cell.allocated) - cell.never_followed;
 }
@@ -46,13 +88,18 @@ double followed(const WindowCell& cell) {
 struct Taken {
   double samples = 0;
   double squares = 0;  // sum of samples times share
+  double fewer = 0;    // samples by which it may be too large, or too small (ShareRange)
+  double more = 0;
 };
 Taken share_of(const WindowCell& cell, const Shares& shares) {
   Taken taken;
   for (const DeathCounts::Entry& death : cell.deaths) {
-    const double samples = static_cast<double>(death.n) * shares[death.bucket()];
-    taken.samples += samples;
-    taken.squares += samples * shares[death.bucket()];
+    const auto& [share, least, most] = shares[death.bucket()];
+    const auto n = static_cast<double>(death.n);
+    taken.samples += n * share;
+    taken.squares += n * share * share;
+    taken.fewer += n * (share - least);
+    taken.more += n * (most - share);
   }
   return taken;
 }
@@ -77,7 +124,8 @@ std::array<double, kHeaps> variance_by_squares(const Counters& counters) {
 // Reads the deaths of a heap if any of its buckets has a share.
 DeathsToRead deaths_to_read(const Shares& shares, const LongestBuckets& longest) {
   const auto up_to = [&](int last) {
-    return std::any_of(shares.begin(), shares.begin() + last + 1, [](double x) { return x > 0; });
+    return std::any_of(shares.begin(), shares.begin() + last + 1,
+                       [](const ShareRange& x) { return x.most > 0; });
   };
   return {up_to(longest[0]), up_to(longest[1])};
 }
@@ -111,6 +159,8 @@ void take(Portion& from, const Taken& died, const WindowCell& cell, const Sample
                           2 * (died.samples - died.squares) * each.words * each.words;
   from.variance_words2 -= variance;
   from.skew_words3 -= variance * each.grain();
+  from.divided_less_words += died.more * each.words;
+  from.divided_more_words += died.fewer * each.words;
   const auto forgotten = static_cast<double>(cell.forgotten);
   if (forgotten == 0) return;
   if (forgotten >= from.samples) {
@@ -143,8 +193,12 @@ double share_born_before(int bucket, const HistoryWindow& window, std::uint64_t 
 Estimate Portion::estimate(SampleRounding& rounding) const {
   constexpr double kNothing = 1e-6;  // samples; rounding error of a difference
   if (samples < kNothing || words <= 0) return {};
-  return {rounding.whole(samples), words, std::max(0.0, variance_words2),
-          std::max(0.0, skew_words3)};
+  return {rounding.whole(samples),
+          words,
+          std::max(0.0, variance_words2),
+          std::max(0.0, skew_words3),
+          static_cast<float>(std::min(divided_less_words, words)),
+          static_cast<float>(divided_more_words)};
 }
 
 RangeCounter::RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt)
@@ -294,8 +348,9 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
                                                        std::uint64_t born_after_ns) const {
   std::vector<Deaths> result(snapshot_.rows.size());
   std::vector<PartialDeaths> parts(result.size());
-  const auto add = [&](std::size_t row, const DeathCounts::Entry& death, double share,
+  const auto add = [&](std::size_t row, const DeathCounts::Entry& death, const ShareRange& range,
                        const SampleWeight& each) {
+    const double share = range.share;
     if (share <= 0) return;
     const double n = static_cast<double>(death.n) * share;
     Portion& heap = result[row].by_heap[static_cast<int>(death.heap())];
@@ -304,6 +359,9 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
     const double variance = variance_of({n, n * share}, each);
     heap.variance_words2 += variance;
     heap.skew_words3 += variance * each.grain();
+    const double all_words = static_cast<double>(death.n) * each.words;
+    heap.divided_less_words += all_words * (share - range.least);
+    heap.divided_more_words += all_words * (range.most - share);
     parts[row].add(death.code, n, n * each.words, n * squares(static_cast<int>(row), each.words));
   };
   if (whole(begin_ns, end_ns) && born_after_ns <= begin_ns_) {
@@ -313,7 +371,7 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
       for (const DeathCounts::Entry& death : all.deaths.entries()) {
         const double weight = death.words / static_cast<double>(death.n);
         const auto heap = static_cast<std::size_t>(death.heap());
-        add(row, death, LifetimeHistogram::share_within(death.bucket(), span.min_ns, span.max_ns),
+        add(row, death, range_within(death.bucket(), span),
             {weight, weight * weight * by_squares[heap],
              weight * weight * by_squares[heap] * all.deallocated[heap].grain()});
       }
@@ -323,9 +381,9 @@ std::vector<RangeCounter::Deaths> RangeCounter::deaths(std::uint64_t begin_ns, s
         begin_ns, end_ns,
         [&](const HistoryWindow& window) {
           return shares(
-              [&](int bucket) { return share_born_after(bucket, window, born_after_ns, span); });
+              [&](int bucket) { return share_range(bucket, window, born_after_ns, span); });
         },
-        [&](std::size_t row, const DeathCounts::Entry& death, double share,
+        [&](std::size_t row, const DeathCounts::Entry& death, const ShareRange& share,
             const SampleWeight& each) { add(row, death, share, each); });
   }
   std::array<SampleRounding, kHeaps> rounding;
@@ -339,6 +397,18 @@ double RangeCounter::share_born_after(int bucket, const HistoryWindow& window,
                                       std::uint64_t time_ns, const LifetimeSpan& span) const {
   return time_ns <= begin_ns_ ? LifetimeHistogram::share_within(bucket, span.min_ns, span.max_ns)
                               : share_born_inside(bucket, window, time_ns, span);
+}
+
+// Of the lifetimes in the bucket and the span, the shortest make the share largest.
+ShareRange RangeCounter::share_range(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                                     const LifetimeSpan& span) const {
+  if (time_ns <= begin_ns_) return range_within(bucket, span);
+  const ShareRange within = range_within(bucket, span);
+  const double shortest = std::max(shortest_ns(bucket), span.min_ns);
+  const double longest = std::min(longest_ns(bucket), span.max_ns);
+  return range_of(share_born_inside(bucket, window, time_ns, span),
+                  within.least * (1 - share_born_before_at(longest, window, time_ns)),
+                  within.most * (1 - share_born_before_at(shortest, window, time_ns)));
 }
 
 template <typename SharesOf, typename Fn>
@@ -365,10 +435,8 @@ std::vector<Portion> RangeCounter::survivors(std::uint64_t after_ns, std::uint64
   if (after_ns <= begin_ns_) return std::move(born_before({&until_ns, 1}, at_ns).front());
   std::vector<Portion> result(snapshot_.rows.size());
   for (const HistoryWindowPtr& window : view_.cover(after_ns, at_ns)) {
-    const Shares born_then = shares([&](int bucket) {
-      return std::max(0.0, share_born_before(bucket, *window, until_ns) -
-                               share_born_before(bucket, *window, after_ns));
-    });
+    const Shares born_then =
+        shares([&](int bucket) { return range_born_between(bucket, *window, after_ns, until_ns); });
     for_each_cell(
         *window, [&](std::size_t part) { return deaths_to_read(born_then, window->longest(part)); },
         [&](int row, const WindowCell& cell, const SampleWeight& each) {
@@ -416,13 +484,13 @@ void RangeCounter::take_deaths(const HistoryWindow& window, std::span<const std:
   std::vector<Shares> by_time;
   for (const std::uint64_t time_ns : times_ns) {
     by_time.push_back(
-        shares([&](int bucket) { return share_born_before(bucket, window, time_ns); }));
+        shares([&](int bucket) { return range_born_before(bucket, window, time_ns); }));
   }
   // For each bucket: the number of leading times for which its deaths count.
   std::array<std::size_t, LifetimeHistogram::kBuckets> reach{};
   for (std::size_t i = 0; i < by_time.size(); ++i) {
     for (std::size_t bucket = 0; bucket < reach.size(); ++bucket) {
-      if (by_time[i][bucket] != 0) reach[bucket] = i + 1;
+      if (by_time[i][bucket].most != 0) reach[bucket] = i + 1;
     }
   }
   for_each_cell(

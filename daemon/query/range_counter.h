@@ -39,6 +39,8 @@ struct Portion {
   double words = 0;
   double variance_words2 = 0;
   double skew_words3 = 0;
+  double divided_less_words = 0;  // as in Estimate
+  double divided_more_words = 0;
 
   void add(double n, const SampleWeight& each) {
     samples += n;
@@ -53,6 +55,8 @@ struct Portion {
     skew_words3 += estimate.skew_words3 * share;
   }
   Portion& operator+=(const Portion& other) {
+    divided_less_words += other.divided_less_words;
+    divided_more_words += other.divided_more_words;
     samples += other.samples;
     words += other.words;
     variance_words2 += other.variance_words2;
@@ -74,6 +78,14 @@ struct LifetimeSpan {
   double max_ns = std::numeric_limits<double>::infinity();
 
   bool all() const { return min_ns <= 0 && max_ns == std::numeric_limits<double>::infinity(); }
+};
+
+// The share of a bucket's samples that pass a filter, with the shares if all of their lifetimes
+// were at the end of the bucket where fewest, or most, of them pass.
+struct ShareRange {
+  double share = 0;
+  double least = 0;
+  double most = 0;
 };
 
 // The uncertainty that the variances of an answer describe.
@@ -169,6 +181,9 @@ class RangeCounter {
   // a lifetime in the span.
   double share_born_after(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
                           const LifetimeSpan& span) const;
+  // The same with its limits, since lifetimes are known by their bucket only.
+  ShareRange share_range(int bucket, const HistoryWindow& window, std::uint64_t time_ns,
+                         const LifetimeSpan& span) const;
   // The row of a class; -1: none.
   int row_of(ClassId id) const { return id.value() < row_of_.size() ? row_of_[id.value()] : -1; }
 

@@ -59,7 +59,7 @@ std::vector<Group> GroupedRows::sums(const std::vector<std::size_t>& chosen, Mea
     const ProfileRow& row = rows_[i];
     if (at == kNotChosen || !counts(row)) continue;
     Group& group = groups[at - 1];
-    group.add_class(row.counters);
+    group.add_class(row.alloc_class, row.counters);
     const double weight = measure_value(row.counters, measure);
     if (group.heaviest != nullptr && weight <= weights[at - 1]) continue;
     weights[at - 1] = weight;
@@ -82,7 +82,7 @@ GroupCounts GroupedRows::nothing() const {
 
 GroupCounts GroupedRows::total() const {
   GroupCounts result = nothing();
-  for (const ProfileRow& row : rows_) result.add_class(row.counters);
+  for (const ProfileRow& row : rows_) result.add_class(row.alloc_class, row.counters);
   return result;
 }
 

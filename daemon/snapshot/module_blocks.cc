@@ -31,10 +31,11 @@ ByAddress by_place(const FrameTable& frames) {
   return places;
 }
 
-// The outermost function belongs to the module; inlined ones may belong to others. A table begins
-// with its number of frames; frames beyond it belong to another module.
-std::string name_at(std::uint64_t table, std::uint64_t frames, const ByAddress& places,
-                    Symbolizer& symbolizer) {
+// Code of the module, or nothing if its name is not known. The outermost function belongs to the
+// module; inlined ones may belong to others. A table begins with its number of frames; frames
+// beyond it belong to another module.
+Location code_at(std::uint64_t table, std::uint64_t frames, const ByAddress& places,
+                 Symbolizer& symbolizer) {
   const auto first =
       std::lower_bound(places.begin(), places.end(), std::pair(table, std::uint64_t{0}));
   const auto asked = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(frames, kFramesAsked));
@@ -42,10 +43,9 @@ std::string name_at(std::uint64_t table, std::uint64_t frames, const ByAddress& 
   for (auto place = first; place != end; ++place) {
     const std::vector<Location> found = symbolizer.locations(place->second, -1);
     if (found.empty()) continue;
-    const std::string_view unit = compilation_unit(found.back().function, "");
-    if (is_unit_name(unit)) return std::string(unit);
+    if (is_unit_name(compilation_unit(found.back().function, ""))) return found.back();
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -69,7 +69,10 @@ ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& 
     const bool has_table =
         memory.read_value(tables.frametable + 8 * (i + kTablesBefore), table).ok() && table != 0 &&
         memory.read_value(table, frames).ok();
-    found.names_.push_back(has_table ? name_at(table, frames, places, symbolizer) : "");
+    const Location code = has_table ? code_at(table, frames, places, symbolizer) : Location();
+    const std::string_view unit = compilation_unit(code.function, "");
+    found.names_.emplace_back(is_unit_name(unit) ? unit : "");
+    found.authors_.push_back(author_of(code));
     found.add_module(memory, list);
   }
   std::sort(found.blocks_.begin(), found.blocks_.end(),
@@ -95,7 +98,8 @@ std::vector<ModuleBlocks::Module> ModuleBlocks::modules() const {
   std::vector<Module> found;
   for (const Block& block : blocks_) {
     if (!block.is_first) continue;
-    found.push_back({names_[block.module], block.begin, (block.end - block.begin) / kWordBytes});
+    found.push_back({names_[block.module], block.begin, (block.end - block.begin) / kWordBytes,
+                     authors_[block.module]});
   }
   return found;
 }

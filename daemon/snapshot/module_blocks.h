@@ -14,6 +14,7 @@
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/frame_table.h"
 #include "daemon/discover/memory_reader.h"
+#include "daemon/model/code_author.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace memprofd {
@@ -39,6 +40,7 @@ class ModuleBlocks {
     std::string name;          // empty: not known
     std::uint64_t fields = 0;  // address of its first definition
     std::uint64_t count = 0;
+    CodeAuthor author = CodeAuthor::kApplication;
   };
   // The modules whose fields are known, by address.
   std::vector<Module> modules() const;
@@ -57,6 +59,7 @@ class ModuleBlocks {
 
   std::vector<Block> blocks_;  // by address
   std::vector<std::string> names_;
+  std::vector<CodeAuthor> authors_;  // one for each name
 };
 
 }  // namespace memprofd

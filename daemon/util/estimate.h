@@ -122,6 +122,10 @@ struct Estimate {
   double words = 0;
   double variance_words2 = 0;
   double skew_words3 = 0;
+  // By how much the words may be too many or too few because a filter divided samples of which it
+  // is not known which ones pass. Both are in the limits, beside the error of sampling.
+  float divided_less_words = 0;
+  float divided_more_words = 0;
 
   void add(std::uint64_t n_samples, const SampleWeight& each) {
     const auto n = static_cast<double>(n_samples);
@@ -148,6 +152,8 @@ struct Estimate {
     words += other.words;
     variance_words2 += other.variance_words2;
     skew_words3 += other.skew_words3;
+    divided_less_words += other.divided_less_words;
+    divided_more_words += other.divided_more_words;
     return *this;
   }
   double bytes() const { return words * kBytesPerWord; }
@@ -161,8 +167,20 @@ struct Estimate {
   // samples stand for.
   Limits limits_bytes(double unseen_words, double missing_words = 0) const {
     Limits limits = limits_of(words, variance_words2, skew_words3, unseen_words);
+    if (divided_less_words > 0) limits.lower = std::fmax(0, limits.lower - divided_less_words);
+    if (divided_more_words > 0) limits.upper = upper_with_divided(unseen_words);
     limits.upper += missing_words;
     return limits.scaled(kBytesPerWord);
+  }
+
+ private:
+  // The upper limit in words if all divided samples pass, whose error is added too.
+  double upper_with_divided(double unseen_words) const {
+    const double more = divided_more_words;
+    const double of_each = variance_words2 > 0 ? grain() : unseen_words;
+    return limits_of(words + more, variance_words2 + more * of_each,
+                     skew_words3 + more * of_each * of_each, unseen_words)
+        .upper;
   }
 };
 

@@ -14,6 +14,7 @@
 #include "daemon/util/status_macros.h"
 #include "daemon/values/batch_reader.h"
 #include "daemon/values/read_published.h"
+#include "daemon/values/reading_order.h"
 #include "daemon/values/tag_reader.h"
 #include "daemon/values/value_graph.h"
 #include "daemon/values/value_watch.h"
@@ -68,10 +69,16 @@ class BatchReading {
       if (is_done) done += batch.size();
     }
     if (request_.watch != nullptr) finish_watch();
+    if (finds_modules()) sort_by_place();
     return std::move(answer_);
   }
 
  private:
+  void sort_by_place() {
+    std::ranges::sort(answer_.values, {},
+                      [](const NamedValue& value) { return std::pair(value.place, value.field); });
+  }
+
   // True if the pattern selects module values; otherwise the request lists them, or wants none.
   bool finds_modules() const {
     return request_.what == What::kAll || request_.what == What::kModules;
@@ -112,7 +119,7 @@ class BatchReading {
       if (request_.what != What::kPublished) add_fields(fields_, slots);
       return slots;
     }
-    for (std::size_t i = 0; i < found_.modules.size(); ++i) {
+    for (const std::size_t i : reading_order(found_.modules)) {
       const ModuleBlocks::Module& module = found_.modules[i];
       for (std::uint64_t field = 0; field < module.count && slots.size() < kMostSlots; ++field) {
         const auto index = static_cast<std::uint32_t>(field);

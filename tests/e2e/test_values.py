@@ -230,6 +230,20 @@ class Asking(ValuesTest):
                 self.assertNotEqual(0, done.returncode)
                 self.assert_one_line(done.stderr, words)
 
+    def test_a_limit_keeps_the_applications_values(self):
+        """Limits leave out values of libraries first. The order stays that of the modules."""
+        for folder in (TARGETS, TARGETS5):
+            with self.subTest(folder.name):
+                target = self.target("values", folder=folder)
+                daemon = self.daemon("--pid", target.pid)
+                everything = self.answer(daemon, target.pid, "--constants")["values"]
+                self.assertIn("Stdlib", {value["module"] for value in everything})
+                own = [value for value in everything if value["module"] in ("Values", "Handshake")]
+                answer = self.answer(daemon, target.pid, "--constants", "--limit", str(len(own)))
+                self.assertGreater(int(answer["left_out"]), 100)
+                fields = lambda values: [(value["module"], value["field"]) for value in values]
+                self.assertEqual(fields(own), fields(answer["values"]))
+
     def test_an_end_in_the_middle(self):
         target = self.target("values")
         daemon = self.daemon("--pid", target.pid)

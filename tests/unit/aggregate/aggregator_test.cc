@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -425,7 +426,8 @@ TEST(AllocClassTableTest, ATableThatFillsTellsLessApart) {
   EXPECT_EQ(added[7].thread, 7u);
   EXPECT_EQ(added[8].thread, AllocClass::kAnyThread);
   EXPECT_EQ(added[11].size, SizeBucket::of(40));
-  EXPECT_EQ(added[12].size, SizeBucket::of(48)) << "of 32 to 63 words";
+  EXPECT_EQ(added[12].size.smallest_words(), 32U);
+  EXPECT_EQ(added[12].size.largest_words(), 63U);
   EXPECT_EQ(added[13].domain, 3);
   EXPECT_FALSE(added[14].size.is_known());
   EXPECT_EQ(added[14].domain, AllocClass::kAnyDomain);
@@ -543,6 +545,19 @@ TEST(SizeBucketTest, BucketsTileAllSizes) {
   expect_tiles(SizeBucket::of, 512, 2048, 0);
   expect_tiles(SizeBucket::of, 2048, 1ULL << 40, 0.0005);
   EXPECT_EQ(SizeBucket::of(~0ULL), SizeBucket::of(1ULL << 48));
+}
+
+TEST(SizeBucketTest, AnOctaveHasAllOfItsSizes) {
+  for (std::uint64_t words = 2; words < 1ULL << 48; words += 1 + words / 3) {
+    const SizeBucket octave = SizeBucket::of(words).of_octave();
+    ASSERT_EQ(octave.smallest_words(), std::bit_floor(words));
+    ASSERT_EQ(octave.largest_words(), 2 * std::bit_floor(words) - 1);
+    ASSERT_EQ(octave.of_octave(), octave);
+    ASSERT_EQ(SizeBucket::from_index(octave.index()), octave);
+  }
+  EXPECT_EQ(SizeBucket::of(1).of_octave(), SizeBucket::of(1));
+  EXPECT_FALSE(SizeBucket().of_octave().is_known());
+  EXPECT_FALSE(SizeBucket::from_index(0xffff).is_known());
 }
 
 TEST(SizeBucketTest, LargeSizesOfBlocksAreFine) {

@@ -20,9 +20,12 @@ class Stream {
  public:
   explicit Stream(std::uint64_t seed) : random_(seed), next_(gap_(random_)) {}
 
+  // The classes no longer distinguish the sizes of an octave.
+  void merge_sizes() { by_octave_ = true; }
+
   std::mt19937_64& random() { return random_; }
   void alloc(std::uint64_t words, bool told = true) {
-    const SizeBucket size = SizeBucket::of(words);
+    const SizeBucket size = by_octave_ ? SizeBucket::of(words).of_octave() : SizeBucket::of(words);
     const auto block = static_cast<double>(words) + 1;
     std::uint64_t n = 0;
     for (; next_ <= words; next_ += 1 + gap_(random_)) ++n;
@@ -35,7 +38,7 @@ class Stream {
   }
   Limits limits() const {
     GroupCounts group;
-    for (const auto& [size, counters] : classes_) group.add_class(counters);
+    for (const auto& [size, counters] : classes_) group.add_class({.size = size}, counters);
     group.unseen = {group.counters.allocated.grain_or(kRate), 0};
     return measure_limits(group, Measure::kAllocatedObjects);
   }
@@ -45,6 +48,7 @@ class Stream {
   std::geometric_distribution<std::uint64_t> gap_{kRate};
   std::uint64_t next_;  // words before the next one that is sampled
   std::map<SizeBucket, Counters> classes_;
+  bool by_octave_ = false;
 };
 
 // The share of streams whose interval has the number of blocks.
@@ -86,6 +90,19 @@ TEST(BlockLimits, OfOneSizeTheyAreAsNarrowAsItsSamples) {
 TEST(BlockLimits, UntoldSizesAreInTheUpperOne) {
   const auto half_untold = [](Stream& stream) { stream.alloc(5, stream.random()() % 2 == 0); };
   EXPECT_GT(coverage(20'000, half_untold), 0.95);
+}
+
+// If the table of classes is nearly full, sizes are known to an octave.
+TEST(BlockLimits, CoverEverySizeOfAnOctave) {
+  const auto of_size = [](std::uint64_t words) {
+    return [words](Stream& stream) {
+      stream.merge_sizes();
+      stream.alloc(words);
+    };
+  };
+  for (const std::uint64_t words : {2, 3, 8, 15, 32, 63, 256, 511, 512, 1023, 4096, 8191}) {
+    EXPECT_GT(coverage(2000, of_size(words)), 0.93) << words << " words";
+  }
 }
 
 }  // namespace

@@ -224,5 +224,68 @@ TEST(Range, WhatIsLiveMayBeOfSeveralRates) {
   EXPECT_EQ(recording.aggregator().sessions(), 1u) << "nothing was forgotten";
 }
 
+// The true number of blocks that pass a limit inside their bucket is in the interval.
+TEST(Range, LimitsContainAllOfABucketThatAFilterCutsAndNothingOfIt) {
+  Recording recording;
+  std::uint64_t id = 0;
+  // Blocks that all live for 1.1 s, in the bucket from 1.05 to 1.48 s.
+  for (int second = 0; second < 20; ++second) {
+    for (int i = 0; i < 100; ++i) recording.alloc(++id, 1);
+    recording.advance(kSecond / 10);
+    if (second > 0) {
+      for (int i = 0; i < 100; ++i) recording.die(id - 199 + i);
+    }
+    recording.advance(kSecond * 9 / 10);
+  }
+  const ProfileSnapshot snapshot = recording.snapshot();
+  const double all = 19 * 100 * 100 * kBytesPerWord;
+  const auto limits = [&](const TimeRange& range, const LifetimeFilter& filter) {
+    const Estimate dead = sum(rows_in_range(snapshot, range, filter)).allocated;
+    return dead.limits_bytes(dead.grain_or(0.01));
+  };
+  for (const double seconds : {1.06, 1.2, 1.3, 1.45}) {
+    for (const bool is_minimum : {true, false}) {
+      const LifetimeFilter filter{.min_seconds = is_minimum ? seconds : 0,
+                                  .max_seconds = is_minimum ? 0 : seconds,
+                                  .fate = Fate::kDead};
+      const double truth = (1.1 >= seconds) == is_minimum ? all : 0;
+      const Limits found = limits({}, filter);
+      EXPECT_LE(found.lower, truth) << seconds << (is_minimum ? " min" : " max");
+      EXPECT_GE(found.upper, truth) << seconds << (is_minimum ? " min" : " max");
+      LifetimeFilter fresh = filter;
+      fresh.allocated_in_range = true;
+      const Limits of_fresh = limits({recording.now() - 10 * kSecond, 0}, fresh);
+      EXPECT_LE(of_fresh.lower, truth / 2);
+      EXPECT_GE(of_fresh.upper, truth * 8 / 19);
+    }
+  }
+  // A limit at the end of a bucket cuts none, so the interval is that of the samples.
+  const Limits exact = limits({}, {.min_seconds = 0.9, .fate = Fate::kDead});
+  EXPECT_GT(exact.lower, 0.9 * all);
+  EXPECT_LT(exact.upper, 1.1 * all);
+}
+
+// Live blocks: those that died in a bucket near the limit may have been born before or after it.
+TEST(Range, LimitsOfLiveBlocksContainWhatTheirDeathsLeaveOpen) {
+  Recording recording;
+  std::uint64_t id = 0;
+  for (int second = 0; second < 20; ++second) {
+    for (int i = 0; i < 100; ++i) recording.alloc(++id, 1);
+    recording.advance(kSecond);
+    if (second >= 5) {
+      for (int i = 0; i < 50; ++i) recording.die(id - 599 + 2 * i);  // after 6 s
+    }
+  }
+  recording.advance(kSecond);
+  const ProfileSnapshot snapshot = recording.snapshot();
+  const Estimate live =
+      sum(rows_in_range(snapshot, {}, {.min_seconds = 8, .fate = Fate::kAlive})).live;
+  EXPECT_GT(live.divided_less_words + live.divided_more_words, 0);
+  const Limits found = live.limits_bytes(live.grain_or(0.01));
+  const double truth = 13 * 50 * 100 * kBytesPerWord;
+  EXPECT_LE(found.lower, truth);
+  EXPECT_GE(found.upper, truth);
+}
+
 }  // namespace
 }  // namespace memprofd
