@@ -39,6 +39,7 @@
 #include "walk/late_stacks.h"
 #include "pauses.h"
 #include "profiles.h"
+#include "random.h"
 #include "runtime_abi.h"
 #include "session.h"
 #include "share.h"

@@ -29,8 +29,7 @@ int next_signal() {
   while (true) {
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&set, &info);
-    const bool is_ours = info.si_code == SI_TKILL && info.si_pid == ::getpid();
-    if (signal > 0 && (signal != kDone || is_ours)) return signal;
+    if (signal > 0 && (signal != kDone || info.si_pid == ::getpid())) return signal;
   }
 }
 

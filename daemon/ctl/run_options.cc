@@ -3,6 +3,7 @@
 #include "daemon/ctl/run_options.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "daemon/ctl/command_line.h"
 #include "daemon/ctl/query_options.h"
@@ -64,7 +65,9 @@ void add_run(const CommandLine& line, CLI::App& app) {
       app.add_option("--pid", options.pid,
                      "Profile this running process of the same user instead, until Ctrl-C")
           ->type_name("PID")
-          ->check(CLI::PositiveNumber)
+          ->check([](const std::string& pid) {
+            return std::atoi(pid.c_str()) > 0 ? "" : "a pid is a positive number, not " + pid;
+          })
           ->excludes(program);
   app.add_option("--for", own.duration,
                  "With --pid: end after this time, such as 30s; the process continues")

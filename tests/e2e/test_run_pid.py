@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -131,6 +132,40 @@ class Numbers5(Numbers):
 
 
 class Ends(PidCase):
+    def test_at_a_rate_that_has_no_sample(self):
+        """Its session ends nevertheless, and the next run can begin at once."""
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target, rate=1e-9)
+        self.wait_sampling(run)
+        self.end(run)
+        eventually(lambda: "memprof-share" not in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "nothing is shared")
+        self.assert_sampled(target, 500)
+
+    def test_a_file_that_cannot_be_written(self):
+        """The report and the other files come nevertheless."""
+        folder = self.folder / "lost"
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target, "--out", folder / "a.ctf", "--out", self.folder / "a.json")
+        self.wait_sampling(run)
+        shutil.rmtree(folder)
+        self.assert_goes_on(target, 500)
+        self.assertNotEqual(0, run.stop(signal.SIGINT))
+        self.assertRegex(run.stderr(), r"pid \d+, OCaml [0-9.]+, profiled for ")
+        self.assertRegex(run.stderr(), r"memprofctl: cannot .*a\.ctf")
+        self.assertGreater(len(self.sites("a.json")), 0)
+
+    def test_signals_of_others(self):
+        """SIGUSR1 is nothing to it, and SIGHUP ends it as Ctrl-C does."""
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target)
+        self.wait_sampling(run)
+        os.kill(run.pid, signal.SIGUSR1)
+        self.assert_goes_on(target)
+        self.assertEqual(0, run.stop(signal.SIGHUP), run.stderr())
+        self.assertIn("profiled for", run.stderr())
+
     def test_program_ends(self):
         """Everything before its end is reported, whatever ends it."""
         for name, sent in (("exit", None), ("killed", signal.SIGKILL)):
@@ -376,6 +411,17 @@ class Others(PidCase):
         self.assertIn("Known_alloc.site_small", self.sites("a.json"))
 
 
+# Runs a command under a filter that allows everything.
+FILTERED = """
+import ctypes, os, struct, sys
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(code)))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 class Refusals(PidCase):
     def assert_refused(self, pid, code, *words):
         done = self.refused(pid)
@@ -399,6 +445,41 @@ class Refusals(PidCase):
         changed = self.process(Process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", setuid]))
         self.assertEqual("ready", changed.read_line().split()[0])
         self.assert_refused(changed.pid, harness.PRIVILEGES, f"pid {changed.pid}")
+
+    def test_seccomp_filters(self):
+        """Of one thread alone, too, and for a memprofctl that has another filter itself."""
+        for kind in ("kills", "kills-a-thread"):
+            with self.subTest(kind):
+                target = self.begin("seccomp", kind, 319)
+                self.assert_refused(target.pid, harness.NOT_PROFILABLE, f"pid {target.pid}", "seccomp filter")
+                self.assertEqual("awake", self.answer(target, "wake up"))
+        command = self.pid_command(target.pid)
+        at = len(self.user)
+        done = subprocess.run([*command[:at], sys.executable, "-c", FILTERED, *command[at:]], capture_output=True, text=True, check=False)
+        self.assertEqual(harness.NOT_PROFILABLE, done.returncode, done.stderr)
+        self.assertEqual("awake", self.answer(target, "wake up"))
+
+    def test_an_agent_whose_file_was_replaced(self):
+        """Only root can read it; a second one must not come beside it."""
+        target = self.begin("busy_threads", "busy")
+        agent = self.folder / "libmemprof_agent.so"
+        run = self.attach(target)
+        self.wait_sampling(run)
+        self.end(run)
+        new = self.folder / "new.so"
+        shutil.copy2(agent, new)
+        new.replace(agent)
+        self.assert_refused(target.pid, harness.NOT_PROFILABLE, f"pid {target.pid}", "whose file is gone", "restart the program")
+        self.assert_goes_on(target)
+
+    def test_stopped(self):
+        target = self.begin("busy_threads", "busy")
+        os.kill(target.pid, signal.SIGSTOP)
+        run = self.attach(target, "-q", "--for", "1s")
+        self.assertEqual(harness.NOT_PROFILABLE, run.wait(), run.stderr())
+        self.assert_one_line(run.stderr(), f"pid {target.pid} is stopped", "SIGCONT")
+        os.kill(target.pid, signal.SIGCONT)
+        self.assert_goes_on(target)
 
     def test_own_tracker(self):
         target = self.begin("uses_memprof")
@@ -428,7 +509,8 @@ class Refusals(PidCase):
 
     def test_options(self):
         for options, word in (([], "--pid"), (["--pid", "1", "--", "true"], "--pid"), (["--for", "1s", "--", "true"], "--pid"),
-                              (["--pid", "1", "--children", "no"], "--pid"), (["--pid", "0"], "--pid")):
+                              (["--pid", "1", "--children", "no"], "--pid"), (["--pid", "0"], "--pid"), (["--pid", str(os.getpid()), "--for", "0s"], "--for"),
+                              (["--pid", str(os.getpid()), "--for", ""], "duration")):
             with self.subTest(options):
                 done = subprocess.run([self.folder / "memprofctl", "run", *options], capture_output=True, text=True, check=False)
                 self.assertEqual(harness.USAGE, done.returncode, done.stderr)

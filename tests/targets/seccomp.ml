@@ -1,6 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* seccomp kills|allows NUMBER...: runs under a seccomp filter that kills it for these system calls, or
-   for all others. It allocates a little at each command. *)
+(* seccomp kills|allows|kills-a-thread NUMBER...: runs under a seccomp filter that kills it for these
+   system calls, or for all others; or only a second thread runs under it. It allocates a little at each
+   command. *)
 
 external install : bool -> int array -> bool = "seccomp_install"
 
@@ -17,6 +18,12 @@ let rec serve () =
 
 let () =
   let numbers = Array.map int_of_string (Array.sub Sys.argv 2 (Array.length Sys.argv - 2)) in
-  if not (install (Sys.argv.(1) = "allows") numbers) then failwith "no seccomp filter";
+  let filter () = if not (install (Sys.argv.(1) = "allows") numbers) then failwith "no seccomp filter" in
+  if Sys.argv.(1) <> "kills-a-thread" then filter ()
+  else begin
+    let filtered = ref false in
+    let _ = Thread.create (fun () -> filter (); filtered := true; Thread.delay 1e6) () in
+    while not !filtered do Thread.yield () done
+  end;
   Handshake.ready ();
   serve ()
