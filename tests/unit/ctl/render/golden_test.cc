@@ -170,6 +170,7 @@ RssReport fixed_rss() {
   report.walked_chunks = 70'000;
   report.mapped_chunks = 3;
   report.space_overhead = 120;
+  report.heap_known = true;
   report.trimmable = 19'000 * kKilo;
   report.hints = {"something has a reason"};
   report.notes = {"something is not known"};

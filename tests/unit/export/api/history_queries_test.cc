@@ -112,7 +112,8 @@ TEST_F(ProfileQueriesTest, ProfileRefusesWhatMakesNoSense) {
   asked.mutable_filter()->add_require("(");
   EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
   asked = {};
-  asked.mutable_range()->set_end_unix_ns(-1);
+  asked.mutable_range()->set_begin_unix_ns(-1);  // relative to now
+  asked.mutable_range()->set_end_unix_ns(-2);
   EXPECT_EQ(code(asked), absl::StatusCode::kInvalidArgument);
 }
 

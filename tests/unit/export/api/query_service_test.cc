@@ -249,6 +249,7 @@ TEST_F(QueryServiceTest, DiffRefusesWhatListSitesRefuses) {
 
 TEST_F(QueryServiceTest, ARangeThatEndsBeforeTheAttachIsRefused) {
   pb::ListSitesRequest asked;
+  asked.set_pid(4242);
   asked.mutable_range()->set_end_unix_ns(kAttached);
   EXPECT_EQ(queries_.list_sites(asked).status().message(),
             "bad range: it ends before the attach (2023-11-14 22:13:20 UTC); choose a later one");
