@@ -368,7 +368,7 @@ class OneModel(QueryTest):
                 ("report", "--pid", self.pid, "--leaks", "-o", "json", "--range", "..@1"),
                 ("diff", f"{self.pid}@..{past}", f"{self.pid}@..{past}", "-o", "json"),
                 ("history", "--pid", self.pid, "-o", "json", "--range", "..@1"),
-                ("callers", "round", "--pid", self.pid, "-o", "json", "--range", "..@1"),
+                ("callers", "round", "--pid", self.pid, "-o", "json", "--range", f"..{past}"),
                 ("report", self.file, "-o", "json"))):
             with self.subTest(command=command):
                 path = self.folder / f"{number}.out"
