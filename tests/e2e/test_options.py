@@ -117,7 +117,7 @@ class BadOptions(unittest.TestCase):
                                (("--ring-bytes", "2147483648"), "not between 256 KiB and 1.00 GiB"),
                                (("--mode", "foo"), "none of auto, agent, observe"),
                                (("--capture", "2"), "none of auto, kernel, runtime, agent"),
-                               (("--trace.directory", "/nowhere"), "--trace.directory")):
+                               (("--trace.directory", "/nowhere/traces"), "--trace.directory")):
             with self.subTest(options):
                 said = said_of(*options)
                 self.assertIn(words, said)

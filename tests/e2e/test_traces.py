@@ -256,7 +256,7 @@ class Traces(E2ETest):
         self.assertIn("--trace.directory", raised.exception.details())
 
     def test_a_directory_that_is_none_is_said_at_once(self):
-        daemon = self.daemon("--trace.directory", self.folder / "none", wait=False)
+        daemon = self.daemon("--trace.directory", self.folder / "none" / "traces", wait=False)
         self.assertEqual(harness.USAGE, daemon.wait())
         self.assertIn("No such file or directory", daemon.stderr())
         self.assertIn("--trace.directory", daemon.stderr())
