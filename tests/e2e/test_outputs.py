@@ -265,7 +265,7 @@ class Outputs(E2ETest):
                 text = daemon.ctl("targets").stdout
                 self.assertEqual(f"no targets; attach with: memprofctl attach PID --grpc.socket {daemon.socket}\n", text)
                 refused = daemon.ctl("sites", check=False).stderr
-                self.assertIn(f"attach PID --grpc.socket {daemon.socket}\n", refused)
+                self.assertIn(f"`memprofctl attach PID --grpc.socket {daemon.socket}`", refused)
             finally:
                 daemon.kill()
 

@@ -236,7 +236,9 @@ TEST_F(ApiRoutesTest, BadValuesAre400) {
     expect_refusal(400, path, {{"pid", "4242"}, {"heap", "none"}});
     expect_refusal(400, path, {{"pid", "4242"}, {"min_lifetime_seconds", "nan"}});
     expect_refusal(400, path, {{"pid", "4242"}, {"require", "("}, {"function", "x"}});
-    expect_refusal(400, path, {{"pid", "4242"}, {"begin_unix_ns", "-1"}, {"function", "x"}});
+    expect_refusal(
+        400, path,
+        {{"pid", "4242"}, {"begin_unix_ns", "-1"}, {"end_unix_ns", "-2"}, {"function", "x"}});
   }
   expect_refusal(400, "/debug/pprof/heap", {{"pid", ""}});
   expect_refusal(400, "/api/v1/profile", {{"format", "pdf"}});
