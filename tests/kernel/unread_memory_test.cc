@@ -30,7 +30,8 @@ class UnreadMemory : public ::testing::Test {
     return report.ok() ? *std::move(report) : RssReport();
   }
 
-  // The report once the program has done its work: it no longer changes.
+  // A whole report. On a busy machine its time may run out, and the kernel may still give the
+  // program huge pages.
   static RssReport report_at_rest(int pid) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     RssReport before = report(pid, {});
@@ -54,7 +55,7 @@ class UnreadMemory : public ::testing::Test {
       const RssReport part = report(program.pid(), {.max_pieces = pieces});
       ASSERT_EQ(part.counted, part.status.resident());
       // The kernel may back free memory by huge pages meanwhile.
-      if (part.counted != whole.counted) whole = report(program.pid(), {});
+      if (part.counted != whole.counted) whole = report_at_rest(program.pid());
       // A block of OCaml also owns the first word of a free chunk after it.
       const std::uint64_t words = whole.walked_chunks * sizeof(std::uint64_t);
       for (const RssClass kind : kFound) {
