@@ -46,8 +46,13 @@ class Phases:
         return self
 
     def wait_sampling(self):
+        """Waits while the program works a little.
+
+        In OCaml 4 only a sample ends a session. "quiet" would draw one too rarely: it writes, and so draws anew,
+        between its collection and its few allocations.
+        """
         def sampling():
-            self.program.command("quiet")
+            self.program.command("minor")
             return self.daemon.state(self.pid) == "sampling"
         eventually(sampling, "the program is sampled")
 

@@ -3,9 +3,10 @@
 import type { Range, View } from "../lib/state";
 import { showing, shifted, zoomed, type Recorded } from "../lib/axis";
 
-// Moves the cursor to a moment; moves the axis only as far as needed to show it.
+// Moves the cursor to a moment; moves the axis only as far as needed to show it. memprofd refuses a
+// range that ends at the begin of the recording or before: nothing is in it.
 export function at(view: View, axis: Range, moment: number, recorded: Recorded): Partial<View> {
-  const end = Math.max(recorded.begin, Math.min(moment, recorded.now));
+  const end = Math.max(recorded.begin + 1, Math.min(moment, recorded.now));
   const begin = view.begin !== undefined && view.begin >= end ? undefined : view.begin;
   return { live: false, end, begin, axis: showing(axis, end) };
 }
