@@ -5,7 +5,7 @@
 # some 900 lines a unit (deploy/batches.py): all of the daemon takes a seventh of what its files take
 # alone. `make UNITY=0` compiles file by file, as `make lint` does: every file includes what it uses.
 
-CPPFLAGS := -I. -I$(BUILD)/gen -DSPDLOG_SHARED_LIB -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
+CPPFLAGS := -I. $(addsuffix /gen,$(addprefix -I,$(BUILD) $(PLAIN))) -DSPDLOG_SHARED_LIB -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL
 # gcc 12 reports overlaps and overflows inside std::string that do not exist. A unit includes sources,
 # whose unnamed namespaces are not shared for that.
 CXXFLAGS := -std=c++20 -O2 -g1 -fno-omit-frame-pointer $(PREFIX_MAP) $(WARN) -Wno-restrict -Wno-stringop-overflow \
@@ -91,25 +91,25 @@ obj         = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
 # $(call units,--tests or nothing,SOURCES): the units of sources, in $(BUILD)/units.
 units       = $(shell deploy/batches.py $(1) $(BUILD)/units $(UNIT_LINES) $(2))
 LIB_SRC    := $(filter-out daemon/main.cc daemon/ctl/main.cc daemon/util/version.cc,$(sort $(shell find daemon -name '*.cc')))
-ifeq ($(UNITY),0)
+ifneq ($(PLAIN),)
+  # The short form of ThreadSanitizer's build compiles only these folders, each as one unit. All others
+  # and the generated code are taken from the build in $(PLAIN), as they ship. They come last: of a
+  # template that both have, the linker takes the first, which ThreadSanitizer must watch.
+  WATCHED := aggregate/ control/ export/clients/ export/heaps/ history/ snapshot/types/ util/ util/threads/
+  WATCHED_SRC := $(wildcard $(WATCHED:%=daemon/%*.cc))
+  WATCHED_OBJ := $(patsubst %.cc,%.o,$(shell deploy/batches.py $(BUILD)/units 100000 $(filter $(WATCHED_SRC),$(LIB_SRC))))
+  LIB_OBJ  := $(WATCHED_OBJ) $(patsubst $(BUILD)/%.cc,$(PLAIN)/%.o,$(call units,,$(filter-out $(WATCHED_SRC),$(LIB_SRC))))
+else ifeq ($(UNITY),0)
   LIB_OBJ := $(call obj,$(LIB_SRC))
 else
   LIB_OBJ := $(patsubst %.cc,%.o,$(call units,,$(LIB_SRC)))
-endif
-ifneq ($(PLAIN),)
-  # A short form of ThreadSanitizer's build: folders without threads and mutexes, whose data no two
-  # threads change, are taken as they ship, like the generated code, from the build in $(PLAIN).
-  UNWATCHED := attach/budget/ calls/ ctl/render/ ctl/snapshot/ doctor/ export/formats/ query/ rss/ runtime/ snapshot/ \
-               snapshot/file/ snapshot/sql/ trace/ trace/ctf/
-  shipped   = $(if $(filter $(UNWATCHED),$(dir $(1:$(BUILD)/units/daemon/%=%))),$(1:$(BUILD)/%=$(PLAIN)/%),$(1))
-  LIB_OBJ  := $(foreach object,$(LIB_OBJ),$(call shipped,$(object)))
 endif
 MAIN_OBJ := $(call obj,daemon/main.cc)
 CTL_OBJ  := $(call obj,daemon/ctl/main.cc)
 # What an object is called while it is compiled: daemon/query/2, daemon/main.cc.
 title     = $(patsubst $(BUILD)/units/%.cc,%,$<)
 
-GENERATED := $(SKEL) $(PB_H)
+GENERATED := $(if $(PLAIN),,$(SKEL) $(PB_H))
 define compile
 	$(call say,CXX,$(title))
 	$(Q)mkdir -p $(@D)
@@ -126,7 +126,7 @@ UNHURRIED := $(addprefix daemon/,control/ ctl/ doctor/)
 $(if $(SANITIZE),$(call folder_flags,$(GUIDED),$(GUIDE)),$(call folder_flags,$(UNHURRIED),-O1))
 # Only these embed the pages; no other object waits for npm.
 EMBEDDING := $(foreach folder,units obj,$(addprefix $(BUILD)/$(folder)/daemon/export/,http/% formats/%))
-$(filter $(EMBEDDING),$(LIB_OBJ) $(call obj,$(LIB_SRC))): | $(ASSETS)
+$(filter $(EMBEDDING),$(LIB_OBJ) $(call obj,$(LIB_SRC))): | $(if $(PLAIN),,$(ASSETS))
 
 # The version is in an object of its own: another revision compiles one file and links the programs.
 # Tests have it as an order-only prerequisite, so that they are not linked again.
@@ -140,7 +140,7 @@ $(VERSION_OBJ): $(VERSION_H)
 # ---------------------------------------------------------------- programs
 
 # Thin archives: they name the objects and do not copy them. What only memprofctl needs is apart.
-CTL_LIB_OBJ := $(foreach folder,$(BUILD)/units $(BUILD)/obj $(PLAIN)/units,$(filter $(folder)/daemon/ctl/%,$(LIB_OBJ)))
+CTL_LIB_OBJ := $(foreach folder,$(BUILD)/units $(BUILD)/obj,$(filter $(folder)/daemon/ctl/%,$(LIB_OBJ)))
 $(BUILD)/libmemprofd.a: $(filter-out $(CTL_LIB_OBJ),$(LIB_OBJ)) $(PB_OBJ) $(COVERAGE_OBJ)
 $(BUILD)/libmemprofctl.a: $(CTL_LIB_OBJ)
 $(BUILD)/lib%.a:

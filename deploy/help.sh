@@ -27,8 +27,8 @@ Tests that take longer
   make test-matrix      every OCaml release and real programs: an hour
   make test-kernels     kernels of other Debian releases in virtual machines: ten minutes
   make test-dist        the tarball of make dist on Debian 11 to 14: five minutes
-  make tsan             ThreadSanitizer: unit tests of threads (make unit-tsan: these alone), and memprofd
-                        with real programs
+  make tsan             ThreadSanitizer: unit tests of threads (make test has a short form), and
+                        memprofd with real programs
   make fuzz             libFuzzer on each parser of hostile input, FUZZ_SECONDS=3600 each
   make soak             an hour under load and faults; soak-snapshots, large-snapshots
 

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the tests and closes with one line: "N passed, M failed, K skipped".
 
-  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit, unit-tsan and tsan
+  tests/run.py [--build FOLDER] [SUITE...]     default: every suite but unit, unit-tsan-whole and tsan
 
-Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without), unit-tsan (those that
-have threads, with ThreadSanitizer), plain (tests that sanitizers would disturb or make last), kernel
-(the kernel side against the kernel that runs), fuzz (each target of tests/fuzz for 5 s).
+Suites of C++: unit-asan (GoogleTest, with sanitizers), unit (the same without), unit-tsan (those of
+folders where threads share data, with ThreadSanitizer), unit-tsan-whole (all that have threads, with
+make tsan's build), plain (tests that sanitizers would disturb or make last), kernel (the kernel side
+against the kernel that runs), fuzz (each target of tests/fuzz for 5 s).
 Suites of Python: agent (the agent alone), e2e (memprofd with programs), calls (call traces, and the
 native heap: malloc), heaps (heap snapshots), hostile (programs that attack memprofd), dashboards
 (Grafana's and the page), bench (the benchmark's own code), runner (tests/run.py, documents, packages),
@@ -48,14 +49,15 @@ PYTHON_SUITES = {"agent": "tests/agent", "e2e": "tests/e2e", "dashboards": "test
                  "runner": "tests/runner", "hostile": "tests/hostile", "calls": "tests/calls",
                  "heaps": "tests/heaps"}
 GTEST_SUITES = {"unit": "tests/unit_tests", "unit-asan": "asan/tests/unit_tests",
-                "unit-tsan": "tsan/tests/unit_tests", "plain": "tests/plain_tests",
-                "kernel": "tests/kernel_tests"}
-SUITES = ["unit-asan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
+                "unit-tsan": "tsan/tests/unit_tests", "unit-tsan-whole": "tsan-whole/tests/unit_tests",
+                "plain": "tests/plain_tests", "kernel": "tests/kernel_tests"}
+SUITES = ["unit-asan", "unit-tsan", "fuzz", "plain", "kernel", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench", "runner"]
 NEED_ROOT = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "dashboards", "bench"}
 LANES = 4  # on two processors: most modules wait most of the time, and slow ones fail beside too many
 QUIET_LANES = 3
 FUZZ_SECONDS = 5
-SHARDS = {"unit": 4, "unit-asan": 4, "unit-tsan": 2, "plain": 2}  # so many processes share the tests of a program
+# So many processes share the tests of a program.
+SHARDS = {"unit": 4, "unit-asan": 4, "unit-tsan": 2, "unit-tsan-whole": 2, "plain": 2}
 ALONE = {"e2e/test_crowd"}  # 140 domains, which all have to run for each to go on
 # With few others: what memprofd does in time is judged, and it must be seen who takes the processors from it.
 QUIET = {"e2e/test_budget", "bench/test_bench"}
@@ -82,11 +84,13 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     if not program.exists():
         log.write_text(f"{program} is missing: run make test\n")
         return Outcome(failed=1)
-    command = [program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen or '*'}"]
+    watched = suite.startswith("unit-tsan")
+    chosen = tsan.chosen_tests(chosen) if watched else chosen or "*"
+    command = [program, f"--gtest_output=xml:{report}", f"--gtest_filter={chosen}"]
     environment = dict(child_environment(build), GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard))
     if suite == "unit-asan":  # of 256 MiB, nearly each block is in a page that the kernel has to make
         environment.setdefault("ASAN_OPTIONS", "quarantine_size_mb=32")
-    if suite == "unit-tsan":
+    if watched:
         tsan.forget_reports(log)
         command, environment = [*tsan.COMMAND, *command], environment | tsan.environment(log)
     code, cpu = run_child(command, log, environment)
@@ -97,7 +101,7 @@ def gtest(build, suite, chosen, log, shard=0, shards=1):
     outcome.cpu_seconds = cpu
     if code != 0 and outcome.failed == 0:
         outcome.failed = 1  # a sanitizer's finding at exit
-    if suite == "unit-tsan":
+    if watched:
         tsan.note_reports(log, outcome)
     return outcome
 

@@ -19,6 +19,10 @@ ifeq ($(SANITIZE),thread)
   THREADS  := \bMutex\b|std::j?thread\b|std::async\b
   UNIT_SRC := $(sort $(shell grep -lE '$(THREADS)' $(UNIT_SRC)) \
                 $(filter $(UNIT_SRC),$(patsubst daemon/%,tests/unit/%_test.cc,$(basename $(shell grep -rlE '$(THREADS)' daemon)))))
+  ifneq ($(PLAIN),)
+    TEST_UNIT_LINES := 100000
+    UNIT_SRC := $(filter $(WATCHED:%=tests/unit/%%),$(UNIT_SRC))
+  endif
 endif
 ifeq ($(UNITY),0)
   UNIT_OBJ := $(call obj,$(UNIT_SRC))
@@ -107,6 +111,7 @@ test:
 	$(Q)$(SUBMAKE) format-check
 	$(Q)$(call make_goals,test-packages all targets dist-files $(BUILD)/tests/plain_tests $(BUILD)/tests/kernel_tests $(E2E_PROGRAMS) $(PAGE_PROGRAMS))
 	$(Q)deploy/progress.py $(ASAN_TESTS) $(FUZZ_BINARY) -j$(JOBS)
+	$(Q)deploy/progress.py $(TSAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS)
 # What only running tests needs is installed while the programs compile.
 .PHONY: test-packages
@@ -118,19 +123,19 @@ unit-test: $(BUILD)/tests/unit_tests $(BUILD)/tests/plain_tests
 test-asan:
 	$(Q)$(ASAN_TESTS)
 	$(Q)$(RUN_TESTS) unit-asan
-# Unit tests of what has threads; tsan also runs memprofd and memprofctl, all of which ThreadSanitizer
-# watches then, with real programs: all else in the folder of that build is the usual one.
+# ThreadSanitizer. unit-tsan is a short form: unit tests of the folders where threads share data
+# (WATCHED in daemon/daemon.mk). tsan compiles everything for it: unit tests of all that has threads,
+# and memprofd and memprofctl with real programs. The rest of that folder comes from the usual build.
 .PHONY: unit-tsan tsan
 unit-tsan: $(LIBRARIES)
 	$(Q)$(TSAN_TESTS) -j$(JOBS)
 	$(Q)$(RUN_TESTS) unit-tsan
-tsan: all targets $(E2E_PROGRAMS) $(LIBRARIES)
-	$(Q)$(TSAN_TESTS) -j$(JOBS)
-	$(Q)$(TSAN_MAKE) BUILD=$(TSAN_WHOLE) $(addprefix $(TSAN_WHOLE)/,memprofd memprofctl) -j$(JOBS)
+tsan: all targets $(E2E_PROGRAMS)
+	$(Q)$(TSAN_MAKE) BUILD=$(TSAN_WHOLE) $(addprefix $(TSAN_WHOLE)/,memprofd memprofctl tests/unit_tests) -j$(JOBS)
 	$(Q)mkdir -p $(TSAN_WHOLE)/tests
 	$(Q)for path in $(BUILD)/*.so $(BUILD)/targets* $(BUILD)/tests/*; do \
 	  there=$(TSAN_WHOLE)/$${path#$(BUILD)/}; [ -e "$$there" ] || ln -s "$$(realpath $$path)" "$$there"; done
-	$(Q)$(RUN_TESTS) --lanes 2 unit-tsan tsan
+	$(Q)$(RUN_TESTS) --lanes 2 unit-tsan-whole tsan
 # Each fuzz target for so long, one after the other. What was found stays in build/fuzz, and is where
 # the next run begins. make fuzz FUZZ_SECONDS=60 FUZZ_TARGETS='elf state'
 .PHONY: fuzz

@@ -11,6 +11,13 @@ TIMEOUT = 300
 # What starts and answers with real programs: attaching, streams, traces, snapshots, HTTP, many targets and many clients.
 MODULES = ["e2e/test_attach", "e2e/test_events", "e2e/test_http_control", "e2e/test_process_life", "e2e/test_queries",
            "e2e/test_service", "e2e/test_snapshots", "e2e/test_traces"]
+# Slow tests that one thread decides; unit-asan runs them. Of all others make tsan runs everything.
+SLOW = ["SymbolizerTest.KeepsSoManyAnswersAndNoMore", "PagesTest.*"]
+
+
+def chosen_tests(chosen):
+    """GoogleTest's filter: without the slow ones, unless somebody chooses."""
+    return chosen or "*-" + ":".join(SLOW)
 
 
 def environment(log):
