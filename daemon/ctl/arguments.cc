@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/units.h"
 
 namespace memprofd::ctl {
@@ -42,13 +43,11 @@ absl::StatusOr<double> rate_of(const std::string& rate, const std::string& inter
   return 0.0;
 }
 
-std::string command_with_pause(std::string_view refusal, const std::string& command) {
-  constexpr std::string_view kAdvice = "pass --max-pause ";
-  const std::size_t at = refusal.find(kAdvice);
-  if (at == std::string_view::npos) return "";
-  const std::string_view rest = refusal.substr(at + kAdvice.size());
+std::string command_with_pause(const absl::Status& refused, const std::string& command) {
+  const auto refusal = pause_refusal_of(refused);
+  if (!refusal) return "";
   return absl::StrCat(command, " --max-pause ",
-                      std::string(rest.substr(0, rest.find_first_of(" ,"))));
+                      format_duration_argument(refusal->enough_seconds()));
 }
 
 std::string with_endpoint(std::string_view message, const Endpoint& endpoint) {

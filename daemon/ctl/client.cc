@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/export/clients/tls_files.h"
+#include "daemon/export/grpc/grpc_status.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/pem_file.h"
@@ -232,7 +233,7 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
     older.SetPayload(kOlderDaemonPayload, absl::Cord());
     return older;
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  return from_grpc(status);
 }
 
 template <typename Response, typename Service, typename Request, typename Method>

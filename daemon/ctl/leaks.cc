@@ -129,7 +129,7 @@ class Search {
     ASSIGN_OR_RETURN(pb::ListLeaksResponse answer, source_.list_leaks(request_));
     if (seconds <= 0) return answer;
     const absl::StatusOr<Variables> before = read_variables(options_, own_, pid());
-    if (!before.ok()) report_refusal(std::string(before.status().message()));
+    if (!before.ok()) report_refusal(before.status());
     const pb::ListValuesResponse values = read_values(options_, pid());
     const auto start = Clock::now();
     const auto end =
@@ -155,11 +155,12 @@ class Search {
 
  private:
   // At once, so that the user need not wait for an answer without names of variables.
-  void report_refusal(const std::string& why) const {
+  void report_refusal(const absl::Status& why) const {
     const std::string command =
         command_with_pause(why, absl::StrCat("leaks --pid ", pid(), " --for ", own_.duration));
     std::fprintf(
-        stderr, "memprofctl: the variable that grows will not be named: %s%s\n", why.c_str(),
+        stderr, "memprofctl: the variable that grows will not be named: %s%s\n",
+        std::string(why.message()).c_str(),
         command.empty() ? "" : absl::StrCat("; try ", options_.endpoint.command(command)).c_str());
   }
   void name_variables(const absl::StatusOr<Variables>& before, pb::ListLeaksResponse& answer) {

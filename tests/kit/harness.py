@@ -40,10 +40,12 @@ from waiting import TIMEOUT, eventually
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MEMPROFD_BUILD", ROOT / "build")).resolve()
 TARGETS = pathlib.Path(os.environ.get("MEMPROFD_TARGETS", BUILD / "targets")).resolve()
-# Programs of OCaml 5: those of MEMPROFD_TARGETS if they are, else those of Debian 13.
-TARGETS5 = TARGETS if (TARGETS / "domains").exists() else (TARGETS.parent / "targets-trixie").resolve()
+ARE_OF_OCAML5 = (TARGETS / "domains").exists()
+# Programs of OCaml 4 and of OCaml 5: those of MEMPROFD_TARGETS if they are, else those of Debian 12 and 13.
+TARGETS4 = (TARGETS.parent / "targets").resolve() if ARE_OF_OCAML5 else TARGETS
+TARGETS5 = TARGETS if ARE_OF_OCAML5 else (TARGETS.parent / "targets-trixie").resolve()
 # The program that tests disturb most, with its arguments.
-BUSY_PROGRAM = ("domains",) if (TARGETS / "domains").exists() else ("busy_threads", "busy")
+BUSY_PROGRAM = ("domains",) if ARE_OF_OCAML5 else ("busy_threads", "busy")
 RESTING_PROGRAM = BUSY_PROGRAM[:1]  # the same with pauses, if it can
 MATRIX = os.environ.get("MEMPROFD_MATRIX") == "1"
 TIMES = os.environ.get("MEMPROFD_TIMES") == "1"

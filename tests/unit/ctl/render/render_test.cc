@@ -14,6 +14,7 @@
 #include "daemon/export/api/grpc_convert.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/export/api/query_service.h"
+#include "daemon/model/pause_refusal.h"
 #include "daemon/util/utf8.h"
 #include "tests/kit/fake_service.h"
 
@@ -364,9 +365,10 @@ TEST(WithEndpoint, CompletesCommandsThatLackIt) {
 }
 
 TEST(CommandWithPause, TakesTheTimeOfTheRefusal) {
-  EXPECT_EQ(command_with_pause("64 ms are allowed: pass --max-pause 80ms, or restart", "leaks 5"),
-            "leaks 5 --max-pause 80ms");
-  EXPECT_EQ(command_with_pause("pid 5 has ended", "leaks 5"), "");
+  const absl::Status refused = with_refusal(absl::OutOfRangeError("too long"),
+                                            {.predicted_seconds = 0.04, .allowed_seconds = 0.02});
+  EXPECT_EQ(command_with_pause(refused, "leaks 5"), "leaks 5 --max-pause 80ms");
+  EXPECT_EQ(command_with_pause(absl::NotFoundError("pass --max-pause 80ms"), "leaks 5"), "");
 }
 
 TEST(RateOf, TakesEitherForm) {

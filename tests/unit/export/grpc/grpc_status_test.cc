@@ -40,5 +40,17 @@ TEST(GrpcStatusTest, APauseThatIsTooLongHasItsNumbersAsDetails) {
   EXPECT_EQ(0.16, told.enough_seconds());
 }
 
+TEST(GrpcStatusTest, AClientHasWhatWasSent) {
+  const absl::Status plain = absl::NotFoundError("no pid 42");
+  const absl::Status refused = with_refusal(absl::OutOfRangeError("too long"),
+                                            {.predicted_seconds = 0.08, .allowed_seconds = 0.05});
+  EXPECT_EQ(plain, from_grpc(to_grpc(plain)));
+  EXPECT_EQ(refused, from_grpc(to_grpc(refused)));
+  for (const char* details : {"x", "\x1a\x01x", "\x18\x01"}) {
+    const grpc::Status strange(grpc::StatusCode::NOT_FOUND, "no pid 42", details);
+    EXPECT_EQ(plain, from_grpc(strange));
+  }
+}
+
 }  // namespace
 }  // namespace memprofd
