@@ -270,7 +270,7 @@ static void begin_domain(void)
 	if (session_is_due())
 		begin_gap(this_domain(), caml_state);
 	if (memprof_activity.sampling) {
-		memprof_seed_domain(); /* it has its parent's profile */
+		memprof_seed_new_domain();
 		ask_for_hook(caml_state);
 	}
 }

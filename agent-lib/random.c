@@ -20,6 +20,9 @@
 extern void *caml_memprof_young_trigger WEAK;
 extern void caml_memprof_renew_minor_sample(void) WEAK;
 extern void caml_update_young_limit(void) WEAK;
+/* OCaml 5. The first draws the next sample of the minor heap. */
+extern void caml_memprof_set_trigger(domain_state *state) WEAK;
+extern void caml_reset_young_limit(domain_state *state) WEAK;
 
 /* SplitMix64, by Sebastiano Vigna, which is in the public domain. */
 #define STEP 0x9e3779b97f4a7c15u
@@ -160,15 +163,30 @@ static uint32_t *generator_of(domain_state *state)
 	return (uint32_t *)(memprof + GENERATOR_AT);
 }
 
-void memprof_seed_domain(void)
+/* Returns true if this domain has got a seed of its own. */
+static int seed_domain(void)
 {
 	static atomic_int is_proven; /* proven for one domain, which holds for all others */
 	uint32_t *state = generator_of(caml_state);
 
 	if (!state)
-		return;
+		return 0;
 	if (!atomic_load(&is_proven) && !memprof_is_unused_generator(state))
-		return;
+		return 0;
 	atomic_store(&is_proven, 1);
 	fill(state, new_seed(state));
+	return 1;
+}
+
+void memprof_seed_domain(void) { (void)seed_domain(); }
+
+/* The runtime has made a number of each stream with the seed that all domains get. A domain that
+ * allocates little would never use others, and its samples would be those of its siblings. */
+void memprof_seed_new_domain(void)
+{
+	if (!seed_domain() || !caml_memprof_set_trigger || !caml_reset_young_limit)
+		return;
+	for (int i = 0; i < STREAMS; i++)
+		caml_memprof_set_trigger(caml_state);
+	caml_reset_young_limit(caml_state);
 }

@@ -20,6 +20,9 @@
 void memprof_seed_program(void);
 /* OCaml 5: called on a domain that will sample, before its profile starts. */
 void memprof_seed_domain(void);
+/* OCaml 5: the same for a new domain that samples with its parent's profile, before its first
+ * allocation. */
+void memprof_seed_new_domain(void);
 
 /* OCaml 4: call at the end of a minor collection while sampling: the next allocation of OCaml code
  * is a sample, so that a callback comes soon whatever the rate is. Not always: call it again at the

@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/export/api/refusal_details.h"
 #include "daemon/export/clients/tls_files.h"
-#include "daemon/export/grpc/grpc_status.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/pem_file.h"
@@ -233,7 +233,10 @@ absl::Status Client::error_of(const Status& status, const char* timeout) const {
     older.SetPayload(kOlderDaemonPayload, absl::Cord());
     return older;
   }
-  return from_grpc(status);
+  const absl::Status error(static_cast<absl::StatusCode>(status.error_code()),
+                           status.error_message());
+  const auto refusal = refusal_in(status.error_details());
+  return refusal ? with_refusal(error, *refusal) : error;
 }
 
 template <typename Response, typename Service, typename Request, typename Method>

@@ -3,10 +3,12 @@
 #include <re2/re2.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/command_line.h"
@@ -20,6 +22,7 @@
 #include "daemon/ctl/snapshot/snapshot_options.h"
 #include "daemon/ctl/snapshot/values_snapshot.h"
 #include "daemon/ctl/watch.h"
+#include "daemon/run/own_values.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -39,8 +42,30 @@ struct ValuesOptions {
   std::string graph_of;  // name of the value to draw; empty: no graph
   bool by_domain = false;
   bool from_snapshot = false;
-  std::string duration;   // between two reads; empty: one read
-  std::string max_pause;  // of the snapshot
+  std::string duration;    // between two reads; empty: one read
+  std::string max_pause;   // of the snapshot
+  bool no_daemon = false;  // this process reads them
+};
+
+// Answers come from memprofd, or from this process.
+class ValueSource {
+ public:
+  ValueSource(Client& client, std::optional<OwnValues> own)
+      : client_(client), own_(std::move(own)) {}
+
+  absl::StatusOr<pb::ListValuesResponse> list(const pb::ListValuesRequest& request) {
+    if (!own_) return client_.list_values(request);
+    return own_->list(request, [this] { return !interrupted_; });
+  }
+  void interrupt() {
+    interrupted_ = true;
+    client_.interrupt();
+  }
+
+ private:
+  Client& client_;
+  std::optional<OwnValues> own_;
+  std::atomic<bool> interrupted_ = false;
 };
 
 absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
@@ -73,15 +98,26 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
     return run_watch(options, {.names = {own.pattern.empty() ? "." : own.pattern},
                                .with_contents = own.with_contents});
   }
+  if (own.no_daemon && options.pid == 0) {
+    return absl::InvalidArgumentError("--no-daemon requires --pid PID");
+  }
   Interrupt interrupt;
   Client client(options.endpoint);
+  std::optional<OwnValues> own_values;
+  if (own.no_daemon) {
+    ASSIGN_OR_RETURN(own_values, OwnValues::open(options.pid));
+  }
+  ValueSource source(client, std::move(own_values));
   Waiting waiting;
   interrupt.on_signal([&] {
-    client.interrupt();
+    source.interrupt();
     waiting.interrupt();
   });
   pb::ListValuesRequest request;
-  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
+  int pid = options.pid;
+  if (!own.no_daemon) {
+    ASSIGN_OR_RETURN(pid, pid_to_use(client, options.pid));
+  }
   request.set_pid(pid);
   request.set_pattern(own.pattern);
   request.set_with_constants(own.with_constants);
@@ -98,13 +134,13 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
   std::optional<pb::ListValuesResponse> before;
   if (!own.duration.empty()) {
     ASSIGN_OR_RETURN(const double seconds, parse_duration(own.duration));
-    ASSIGN_OR_RETURN(before, client.list_values(request));
+    ASSIGN_OR_RETURN(before, source.list(request));
     const Progress progress("waiting for values to change");
     (void)waiting.wait_until(std::chrono::steady_clock::now() +
                              std::chrono::duration_cast<std::chrono::nanoseconds>(
                                  std::chrono::duration<double>(seconds)));
   }
-  ASSIGN_OR_RETURN(pb::ListValuesResponse values, client.list_values(request));
+  ASSIGN_OR_RETURN(pb::ListValuesResponse values, source.list(request));
   if (!request.pattern().empty() && values.values().empty() && values.reported().empty() &&
       values.other_builds().empty() && own.graph_of.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '", own.pattern,
@@ -142,10 +178,15 @@ void add_values(const CommandLine& line, CLI::App& app) {
       ->excludes(watch);
   app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain")
       ->excludes(watch);
-  app.add_flag("--snapshot", own.from_snapshot,
-               "Measure values that are too large to read from the running process in a heap "
-               "snapshot, which pauses it briefly")
-      ->excludes(watch);
+  CLI::Option* snapshot =
+      app.add_flag("--snapshot", own.from_snapshot,
+                   "Measure values that are too large to read from the running process in a heap "
+                   "snapshot, which pauses it briefly")
+          ->excludes(watch);
+  app.add_flag("--no-daemon", own.no_daemon,
+               "Read a process of the same user without memprofd and without root; needs --pid")
+      ->excludes(watch)
+      ->excludes(snapshot);
   app.add_option("--for", own.duration,
                  "Read twice, DURATION apart, and show first what has grown, with its growth")
       ->type_name("DURATION")

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "daemon/attach/inject/agent_owner.h"
 #include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/run/own_process.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/open_files.h"
@@ -41,31 +41,6 @@ constexpr milliseconds kMostBetween{500};
 // So often the program may close the memory's descriptor before it is opened here.
 constexpr int kMostClosed = 10;
 constexpr char kStart[] = "start the program with memprofctl run -- PROGRAM";
-
-int yama_scope() {
-  int scope = 0;
-  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
-  return scope;
-}
-
-// The reason why the kernel denies access to a process, and the remedy.
-absl::Status not_allowed(int pid) {
-  const auto status = ProcFs().status(pid);
-  if (!status.ok()) return status.status();
-  const std::string what = absl::StrCat("not allowed to profile pid ", pid, ": ");
-  if (status->uids[1] != ::geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(what, "it runs as user ", status->uids[1],
-                     "; run memprofctl as that user, or memprofd as root"));
-  }
-  if (const int scope = yama_scope(); scope != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(what, "kernel.yama.ptrace_scope is ", scope,
-                                                    "; set it to 0 (sysctl), or ", kStart));
-  }
-  return absl::PermissionDeniedError(
-      absl::StrCat(what, "it is setuid, has changed its user, or is in another container; ", kStart,
-                   ", or run memprofd as root"));
-}
 
 // A filter that cannot be read might kill the program, and any thread may come to load the agent.
 // The kernel tells only how many filters a thread has. Those of a container are ours too: this
@@ -157,18 +132,14 @@ RunningProcess::~RunningProcess() {
 }
 
 absl::StatusOr<std::unique_ptr<RunningProcess>> RunningProcess::inspect(int pid, AgentFile agent) {
-  absl::StatusOr<Target> target = discover_target(pid);
-  if (!target.ok() && ProcFs().status(pid).value_or(ProcessStatus{.state = 'X'}).has_ended()) {
-    return absl::NotFoundError(absl::StrCat("no process has the pid ", pid));
+  ASSIGN_OR_RETURN(Target target,
+                   discover_own_process(pid, {.what = "profile", .otherwise = kStart}));
+  if (!target.why_no_agent.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
   }
-  if (absl::IsPermissionDenied(target.status())) return not_allowed(pid);
-  RETURN_IF_ERROR(target.status());
-  if (!target->why_no_agent.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("pid ", pid, ": ", target->why_no_agent));
-  }
-  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(pid, target->start_time_ticks));
+  ASSIGN_OR_RETURN(TargetLock lock, TargetLock::acquire(pid, target.start_time_ticks));
   std::unique_ptr<RunningProcess> process(
-      new RunningProcess(*std::move(target), std::move(lock), std::move(agent)));
+      new RunningProcess(std::move(target), std::move(lock), std::move(agent)));
   RETURN_IF_ERROR(process->begin());
   return process;
 }

@@ -100,6 +100,23 @@ class Domains(E2ETest):
         eventually(lambda: self.samples(daemon, target) > 5_000, "domains that came later are sampled")
         target.exit()
 
+    def test_each_short_lived_domain_draws_its_own_samples(self):
+        """The runtime gives to each the same seed; each of these domains draws some 35 samples."""
+        target = self.target("own_tracker", folder=TARGETS5)
+        daemon = self.daemon("--pid", target.pid, rate=1e-4)
+        eventually(lambda: target.command("keep 1000", timeout=60) and daemon.state(target.pid) == "sampling",
+                   "the program is sampled")
+        before = target.command("keep 1", timeout=60)["words"]
+        for _ in range(12):
+            after = target.command("spawn", timeout=60)
+        daemon.settled_sites(target.pid)
+        threads = daemon.ctl_json("sites", "--pid", target.pid, "--group-by", "thread", "-n", 0)["sites"]
+        found = [int(one["samples"]) for one in threads if int(one["thread"]) != target.pid]
+        self.assertEqual(12, len(found), threads)
+        self.assertGreater(len(set(found)), 3, found)
+        self.assert_estimate("all of them", sum(one["allocated"]["bytes"] for one in threads if int(one["thread"]) != target.pid),
+                             after["words"] - before, 1e-4)
+
     def test_stacks_continue_through_fibers(self):
         target = self.domains(1)
         target.command("calm")

@@ -422,6 +422,82 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+class Values(PidCase):
+    """memprofctl values --no-daemon: read by the program's own user."""
+
+    def read(self, pid, *arguments, user=None):
+        command = [*(user or self.user), self.folder / "memprofctl", "values", "--no-daemon", "--pid", pid, *arguments]
+        return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=harness.TIMEOUT,
+                              check=False)
+
+    def values(self, pid, *arguments):
+        done = self.read(pid, "-o", "json", *arguments)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_as_memprofd_reads_them(self):
+        for targets in (self.targets, TARGETS5):
+            with self.subTest(targets.name):
+                self.targets = targets
+                (self.folder / "values").unlink(missing_ok=True)
+                target = self.begin("values")
+                self.assertEqual({}, self.answer(target, "set 1234"))
+                own = self.values(target.pid)
+                daemon = self.daemon("--pid", target.pid)
+                asked = json.loads(daemon.ctl("values", "--pid", target.pid, "-o", "json").stdout)
+                self.assertGreater(len(own["values"]), 10)
+                self.assertEqual(asked["values"], own["values"])
+                # While memprofd profiles it, and after.
+                self.assertEqual(own["values"], self.values(target.pid)["values"])
+                daemon.detach(target.pid)
+                self.assertEqual(own["values"], self.values(target.pid)["values"])
+
+    def test_for_people(self):
+        target = self.begin("values")
+        done = self.read(target.pid, "^Values")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^ *Values")
+
+    def test_published_ones(self):
+        """Also functions, which the program evaluates for who asks, after its next collection."""
+        target = self.begin("reports")
+        self.answer(target, "hit 1000")
+        self.answer(target, "set 1235")
+
+        def reported():
+            self.answer(target, "minor")
+            return {one["name"]: one for one in self.values(target.pid)["reported"]}
+        found = reported()
+        self.assertEqual("1235", found["count"]["value"]["integer"])
+        self.assertIn("requests", found)
+        eventually(lambda: not any(one.get("value", {}).get("why_unread") for one in reported().values()),
+                   "functions are evaluated")
+
+    def test_while_run_profiles_it(self):
+        target = self.begin("busy_threads", "busy")
+        run = self.attach(target)
+        self.wait_sampling(run)
+        self.assertGreater(len(self.values(target.pid, "--constants")["values"]), 10)
+        self.end(run)
+        self.assert_goes_on(target)
+
+    def test_what_is_refused(self):
+        other = self.begin("values", user=("env",))
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        sleeping = self.process(Process([*NOBODY, "sleep", "1000"]))
+        for arguments, code, words in (
+                ((other.pid,), harness.PRIVILEGES, ("not allowed to read the memory of pid", "run memprofctl as that user")),
+                ((gone.pid,), harness.NO_PROCESS, ("no process has the pid",)),
+                ((sleeping.pid,), harness.NOT_PROFILABLE, ("not an OCaml program",)),
+                ((0,), harness.USAGE, ("--no-daemon requires --pid",)),
+                ((other.pid, "--snapshot"), harness.USAGE, ("--snapshot",))):
+            with self.subTest(words):
+                done = self.read(*arguments)
+                self.assertEqual(code, done.returncode, done.stderr)
+                self.assert_one_line(done.stderr, *words)
+
+
 class Refusals(PidCase):
     def assert_refused(self, pid, code, *words):
         done = self.refused(pid)

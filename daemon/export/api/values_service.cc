@@ -260,12 +260,20 @@ pb::ListValuesResponse to_proto(const ValuesAnswer& answer) {
 
 }  // namespace
 
+absl::StatusOr<pb::ListValuesResponse> answer_values(
+    const pb::ListValuesRequest& request,
+    const std::function<absl::StatusOr<ValuesAnswer>(const ValuesRequest&)>& read) {
+  ASSIGN_OR_RETURN(const ValuesRequest asked, checked(request));
+  ASSIGN_OR_RETURN(const ValuesAnswer answer, read(asked));
+  return to_proto(answer);
+}
+
 absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
     const pb::ListValuesRequest& request, const AskedProcess& process,
     const std::function<bool()>& wanted) {
-  ASSIGN_OR_RETURN(const ValuesRequest asked, checked(request));
-  ASSIGN_OR_RETURN(const ValuesAnswer answer, service_.read_values(process, asked, wanted));
-  return to_proto(answer);
+  return answer_values(request, [&](const ValuesRequest& asked) {
+    return service_.read_values(process, asked, wanted);
+  });
 }
 
 absl::StatusOr<ValuesStream> ValuesStream::open(ProfilerService& service,

@@ -18,6 +18,12 @@
 
 namespace memprofd {
 
+// Answers the request with what read() returns. kInvalidArgument for an invalid request, otherwise
+// the errors of read().
+absl::StatusOr<::memprof::v1::ListValuesResponse> answer_values(
+    const ::memprof::v1::ListValuesRequest& request,
+    const std::function<absl::StatusOr<ValuesAnswer>(const ValuesRequest&)>& read);
+
 // Thread-safe. Each AskedProcess is the process of a request and the user who asks.
 class ValuesService {
  public:

@@ -20,8 +20,6 @@ static_assert(static_cast<int>(absl::StatusCode::kUnauthenticated) ==
 // For a snapshot whose pause would be too long, the details are a google.rpc.Status with a
 // memprof.v1.PauseRefused.
 grpc::Status to_grpc(const absl::Status& status);
-// The inverse: the status with the refusal that its details hold.
-absl::Status from_grpc(const grpc::Status& status);
 
 inline grpc::Status no_stream_left() {
   return to_grpc(absl::ResourceExhaustedError(absl::StrCat(

@@ -5,6 +5,7 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
 
+#include "daemon/export/api/refusal_details.h"
 #include "daemon/model/pause_refusal.h"
 #include "memprof/v1/profiler.pb.h"
 
@@ -40,15 +41,16 @@ TEST(GrpcStatusTest, APauseThatIsTooLongHasItsNumbersAsDetails) {
   EXPECT_EQ(0.16, told.enough_seconds());
 }
 
-TEST(GrpcStatusTest, AClientHasWhatWasSent) {
-  const absl::Status plain = absl::NotFoundError("no pid 42");
-  const absl::Status refused = with_refusal(absl::OutOfRangeError("too long"),
-                                            {.predicted_seconds = 0.08, .allowed_seconds = 0.05});
-  EXPECT_EQ(plain, from_grpc(to_grpc(plain)));
-  EXPECT_EQ(refused, from_grpc(to_grpc(refused)));
-  for (const char* details : {"x", "\x1a\x01x", "\x18\x01"}) {
-    const grpc::Status strange(grpc::StatusCode::NOT_FOUND, "no pid 42", details);
-    EXPECT_EQ(plain, from_grpc(strange));
+TEST(GrpcStatusTest, ClientsReadTheRefusalOfTheDetails) {
+  const PauseRefusal sent{.predicted_seconds = 0.08, .allowed_seconds = 0.05};
+  const auto read =
+      refusal_in(to_grpc(with_refusal(absl::OutOfRangeError("too long"), sent)).error_details());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(sent.predicted_seconds, read->predicted_seconds);
+  EXPECT_EQ(sent.allowed_seconds, read->allowed_seconds);
+  EXPECT_FALSE(refusal_in(to_grpc(absl::NotFoundError("no pid 42")).error_details()));
+  for (const char* details : {"x", "\x1a\x01x", "\x18\x01", "\x1a\x03\x0a\x01x"}) {
+    EXPECT_FALSE(refusal_in(details)) << details;
   }
 }
 
