@@ -62,8 +62,10 @@ static void at_minor_gc_end_of_session(void)
 	}
 	memprof_batch_minor_gc_ended(memprof_domain_index(), now_ns);
 	memprof_session_check(now_ns);
-	/* Only a callback can end a session of OCaml 4. */
-	if (!memprof_has_domains() && memprof_session_over())
+	if (memprof_has_domains())
+		return;
+	memprof_room_keep_hooks();
+	if (memprof_session_over()) /* only a callback can end a session of OCaml 4 */
 		memprof_sample_next();
 }
 

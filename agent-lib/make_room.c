@@ -33,14 +33,18 @@
 typedef void context_action(void *context, void *data);
 extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
 extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
+extern value caml_thread_initialize(value unit) WEAK;
+/* The code of systhreads (st_stubs.c) is shorter. */
+#define SYSTHREADS_BYTES ((uintptr_t)64 << 10)
 
 /* Continues where OCaml code has called C, with this result. */
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
 	__attribute__((noreturn));
 
-static void (*next_each_context)(context_action *, void *);
-static void (*next_raise)(void);
-static int chained;
+/* The hooks before ours. The second pair replaced ours, and was replaced in turn. */
+static void (*next_each_context[2])(context_action *, void *);
+static void (*next_raise[2])(void);
+static int chained;	 /* how many pairs there are */
 static uint64_t stopped; /* the session in which Memprof was stopped last */
 
 /* ------------------------------------------------------------------ who runs */
@@ -52,7 +56,7 @@ static void on_each_context(context_action *action, void *data)
 		stopped = memprof_agent_control.starts;
 		memprof_session_memprof_stops();
 	}
-	next_each_context(action, data);
+	next_each_context[chained - 1](action, data);
 }
 
 /* ------------------------------------------------------------------ a start that is refused */
@@ -134,22 +138,44 @@ static void on_raise(void)
 		if (start)
 			start_after_all(start);
 	}
-	if (next_raise)
-		next_raise();
+	if (next_raise[chained - 1])
+		next_raise[chained - 1]();
 }
 
 /* ------------------------------------------------------------------ sessions */
 
-/* When systhreads is initialised, it replaces both hooks, and ours are not called any more. They
- * are not chained again, because the hooks that replaced them may call ours. */
+static void chain(void)
+{
+	next_each_context[chained] = caml_memprof_th_ctx_iter_hook;
+	next_raise[chained] = caml_channel_mutex_unlock_exn;
+	chained++;
+	caml_memprof_th_ctx_iter_hook = on_each_context;
+	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
+}
+
 void memprof_room_take_hooks(void)
 {
 	if (chained || !&caml_memprof_th_ctx_iter_hook || !&caml_channel_mutex_unlock_exn ||
 	    !&caml_exn_Failure || !memprof_walk_is_possible())
 		return;
-	chained = 1;
-	next_each_context = caml_memprof_th_ctx_iter_hook;
-	next_raise = caml_channel_mutex_unlock_exn;
-	caml_memprof_th_ctx_iter_hook = on_each_context;
-	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
+	chain();
+}
+
+/* True if it is a function of systhreads, which calls no hook of before. */
+static int is_of_systhreads(const void *hook)
+{
+	uintptr_t from = (uintptr_t)hook - (uintptr_t)caml_thread_initialize + SYSTHREADS_BYTES;
+
+	return caml_thread_initialize && from < 2 * SYSTHREADS_BYTES;
+}
+
+/* When systhreads is initialised, it replaces both hooks. Hooks of others may call ours, and stay.
+ */
+void memprof_room_keep_hooks(void)
+{
+	if (chained == 1 && caml_memprof_th_ctx_iter_hook != on_each_context &&
+	    caml_channel_mutex_unlock_exn != on_raise &&
+	    is_of_systhreads((const void *)caml_memprof_th_ctx_iter_hook) &&
+	    is_of_systhreads((const void *)caml_channel_mutex_unlock_exn))
+		chain();
 }

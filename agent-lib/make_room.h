@@ -6,5 +6,8 @@
 
 /* Called before a session begins. */
 void memprof_room_take_hooks(void);
+/* Takes them again after systhreads has replaced them. Call it at samples, and at the end of minor
+ * collections. */
+void memprof_room_keep_hooks(void);
 
 #endif

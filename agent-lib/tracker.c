@@ -4,6 +4,7 @@
 #include "batch.h"
 #include "callstacks.h"
 #include "domains.h"
+#include "make_room.h"
 #include "session.h"
 #include "static_value.h"
 #include "tracked_entries.h"
@@ -82,6 +83,7 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	memprof_entries_mend();
 	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
+	memprof_room_keep_hooks();
 	callstack = memprof_callstack_of(info);
 	domain = memprof_domain_index();
 	buffer = memprof_take_buffer(domain);

@@ -122,6 +122,17 @@ class Numbers(RunCase):
         self.assertIn("live at the end", run.stderr())
 
 
+class OwnTracker(RunCase):
+    def test_its_start_succeeds(self):
+        """systhreads, which is initialised after the session has begun, replaces the agent's hooks."""
+        done = self.run_to_end(self.program("stops_memprof"), text="go 100000\nstart\ngo 100000\nstop\nexit\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        _, before, *_, after = [json.loads(line) if line.startswith("{") else line for line in done.stdout.splitlines()]
+        self.assertEqual(0, after["failures"], done.stdout)
+        expected = (after["words"] - before["words"]) * 1e-2
+        self.assertLess(abs(after["own_samples"] - expected), 6 * expected ** 0.5 + 1)
+
+
 class Numbers5(Numbers):
     targets = TARGETS5
     user = UNPRIVILEGED  # their libraries are in root's home folder
