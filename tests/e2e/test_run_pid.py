@@ -27,6 +27,12 @@ class PidCase(RunCase):
         self.assertEqual("ready", target.read_line().split()[0])
         return target
 
+    def sleeping(self):
+        """A program of nobody that is not OCaml's."""
+        process = self.process(Process([*NOBODY, "sleep", "1000"]))
+        eventually(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", "setpriv has executed it")
+        return process
+
     def pid_command(self, pid, *options, rate=RATE):
         return [str(word) for word in (*self.user, self.folder / "memprofctl", "run", "--pid", pid,
                                        "--sampling-rate", f"{rate:g}", *options)]
@@ -485,7 +491,7 @@ class Values(PidCase):
         other = self.begin("values", user=("env",))
         gone = subprocess.Popen(["true"])
         gone.wait()
-        sleeping = self.process(Process([*NOBODY, "sleep", "1000"]))
+        sleeping = self.sleeping()
         for arguments, code, words in (
                 ((other.pid,), harness.PRIVILEGES, ("not allowed to read the memory of pid", "run memprofctl as that user")),
                 ((gone.pid,), harness.NO_PROCESS, ("no process has the pid",)),
@@ -507,7 +513,7 @@ class Refusals(PidCase):
         self.assert_one_line(done.stderr, *words)
 
     def test_processes(self):
-        sleeping = self.process(Process([*NOBODY, "sleep", "1000"]))
+        sleeping = self.sleeping()
         self.assert_refused(sleeping.pid, harness.NOT_PROFILABLE, f"pid {sleeping.pid}", "not an OCaml program")
         static = self.begin("static_target")
         self.assert_refused(static.pid, harness.NOT_PROFILABLE, f"pid {static.pid}", "static_target", "symbol")
