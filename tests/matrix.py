@@ -36,7 +36,7 @@ def checks(version):
               ("estimates", "e2e/test_attach"), ("accuracy", "e2e/test_accuracy"), ("lifetimes", "e2e/test_lifetimes"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
               ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"),
-              ("roots", "heaps/test_heap_roots"), ("values", "e2e/test_values"),
+              ("roots", "heaps/test_heap_roots"), ("waiting", "heaps/test_waiting"), ("values", "e2e/test_values"),
               ("own trackers", "e2e/test_program_stops")]
     if version != "4.11":  # its Unix has not what the program needs
         always += [("C memory", "calls/test_c_memory:CMemory")]

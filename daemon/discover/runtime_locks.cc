@@ -103,16 +103,25 @@ std::optional<EnterHook> read_enter_hook(std::span<const std::byte> code, std::u
 }
 
 // The first word that the code loads is the leader. The number of domains is an int that it loads,
-// provided that it also loads the word 8 bytes later.
+// provided that it also loads the word 8 bytes later: by its address, or (OCaml 5.5) relative to a
+// register that has the address of the int.
 std::optional<SectionWords> read_section_words(std::span<const std::byte> code,
                                                std::uint64_t address) {
   SectionWords words;
   std::vector<std::uint64_t> ints, longs;
+  std::array<std::uint64_t, 16> addresses{};  // by register; 0: no known address
   for_each_instruction(code, [&](const X86Instruction& one, std::size_t end) {
-    if (!one.rip_relative) return true;
-    const std::uint64_t place = place_of(one, address + end);
-    if (one.is(0x63) || (one.is(0x8b) && !one.wide)) ints.push_back(place);
-    if (one.is(0x8b) && one.wide) longs.push_back(place);
+    const bool loads = one.is(0x8b), is_lea = one.is(0x8d);
+    std::uint64_t place = 0;
+    if (one.rip_relative) {
+      place = place_of(one, address + end);
+    } else if (loads && one.mode != 3 && !one.has_index && addresses[one.rm] != 0) {
+      place = addresses[one.rm] + static_cast<std::uint64_t>(std::int64_t{one.displacement});
+    }
+    if (loads || is_lea) addresses[one.reg] = is_lea && one.wide ? place : 0;
+    if (place == 0) return true;
+    if (one.rip_relative && (one.is(0x63) || (loads && !one.wide))) ints.push_back(place);
+    if (loads && one.wide) longs.push_back(place);
     return true;
   });
   if (longs.empty()) return std::nullopt;

@@ -28,7 +28,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 # Programs of tests/e2e/test_newest_ocaml.py, if that OCaml is available (compile-with.sh).
-NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory
+NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory wait_domains waits
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)

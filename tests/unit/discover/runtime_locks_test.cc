@@ -83,5 +83,20 @@ TEST(RuntimeLocks, TheWordsOfASection) {
   EXPECT_FALSE(read_section_words(code({0xc3}), kAt));
 }
 
+// OCaml 5.5 of Debian: the array's address is loaded relative to r12.
+TEST(RuntimeLocks, TheWordsOfASectionRelativeToARegister) {
+  std::vector<std::byte> bytes = code({0x48, 0x8b, 0x05, 0x00, 0x01, 0x00, 0x00,  // leader
+                                       0x48, 0x63, 0x05, 0x00, 0x02, 0x00, 0x00,  // domains, an int
+                                       0x4c, 0x8d, 0x25, 0xf9, 0x01, 0x00, 0x00,  // lea, r12
+                                       0x49, 0x8b, 0x44, 0x24, 0x08,              // 8(%r12)
+                                       0xc3});
+  const auto words = read_section_words(bytes, kAt);
+  ASSERT_TRUE(words);
+  EXPECT_EQ(words->leader, kAt + 7 + 0x100);
+  EXPECT_EQ(words->domains, kAt + 14 + 0x200);
+  bytes[15] = std::byte{0x8b};  // r12 has another word then, not its address
+  EXPECT_FALSE(read_section_words(bytes, kAt));
+}
+
 }  // namespace
 }  // namespace memprofd
