@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -303,30 +304,32 @@ void OcamlParts::find_lost_pools(const AddressSpan& span, std::span<const Addres
   }
 }
 
+// The first class of a table stays.
 void OcamlParts::add_table(const MallocWalk& chunks, std::uint64_t user, RssClass kind) {
   const auto chunk = chunks.chunk_of(user);
   if (!chunk || chunk->kind == RssClass::kFiberStack) return;
-  Extent& table = tables_[chunk->begin];
-  const bool has_own_class = table.end != 0 && table.kind != RssClass::kRuntimeTable;
-  if (!has_own_class) table = {.begin = chunk->begin, .end = chunk->end, .kind = kind};
+  const Extent table{.begin = chunk->begin, .end = chunk->end, .kind = kind};
+  tables_.try_emplace(chunk->begin, table);
 }
 
-// Adds the chunks to which the state points, and those to which its small structures point.
-void OcamlParts::add_tables_of(const MallocWalk& chunks, std::uint64_t state) {
+// Adds the remembered sets to which small structures of the state point. Appends to users all that
+// may be tables: the state, what it points to, and what its small structures point to.
+void OcamlParts::find_tables_of(const MallocWalk& chunks, std::uint64_t state,
+                                std::vector<std::uint64_t>& users) {
   std::array<std::uint64_t, kStateWords> words{};
-  add_table(chunks, state, RssClass::kRuntimeTable);
+  users.push_back(state);
   if (!memory_.read_value(state, words).ok()) return;
   for (const std::uint64_t word : words) {
     const auto chunk = chunks.chunk_of(word);
     std::array<std::uint64_t, kTableWords> inner{};
     if (!chunk || chunk->kind == RssClass::kFiberStack) continue;
-    add_table(chunks, word, RssClass::kRuntimeTable);
+    users.push_back(word);
     // The first word of the next chunk also belongs to this one.
     const std::uint64_t bytes = chunk->end + kWordBytes - word;
     if (bytes > sizeof inner) continue;
     const auto begin = std::as_writable_bytes(std::span(inner)).first(bytes);
     if (!memory_.read(word, begin).ok()) continue;
-    for (const std::uint64_t user : inner) add_table(chunks, user, RssClass::kRuntimeTable);
+    std::ranges::copy_if(inner, std::back_inserter(users), [](auto user) { return user != 0; });
     add_remembered_sets(chunks, inner);
   }
 }
@@ -339,13 +342,17 @@ void OcamlParts::add_remembered_sets(const MallocWalk& chunks,
   }
 }
 
+// The most certain classes come first. If reading ends in between, no later class is found, so no
+// table gets one that it would not have had.
 void OcamlParts::find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels) {
-  for (const std::uint64_t state : states_) add_tables_of(chunks, state);
+  std::vector<std::uint64_t> users;
+  for (const std::uint64_t state : states_) find_tables_of(chunks, state, users);
   for (const ChannelChunks& channel : channels_) {
     add_table(chunks, channel.user, RssClass::kChannel);
     if (channel.buffer != 0) add_table(chunks, channel.buffer, RssClass::kChannel);
   }
   for (const std::uint64_t user : frame_tables_) add_table(chunks, user, RssClass::kFrameTable);
+  for (const std::uint64_t user : users) add_table(chunks, user, RssClass::kRuntimeTable);
   for (const auto& [begin, table] : tables_) {
     (table.kind == RssClass::kChannel ? channels : out).add(table);
   }

@@ -105,7 +105,8 @@ class OcamlParts {
   void add_minor_heap(std::uint64_t state, ExtentLayer& out);
   bool is_lost_pool(std::uint64_t page) const;
   void add_table(const MallocWalk& chunks, std::uint64_t user, RssClass kind);
-  void add_tables_of(const MallocWalk& chunks, std::uint64_t state);
+  void find_tables_of(const MallocWalk& chunks, std::uint64_t state,
+                      std::vector<std::uint64_t>& users);
   void add_remembered_sets(const MallocWalk& chunks, std::span<const std::uint64_t> words);
 
   const MemoryReader& memory_;

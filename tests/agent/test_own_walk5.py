@@ -98,12 +98,10 @@ class LosesNoFrames(unittest.TestCase):
         program.request(program.rate, 1)
         program.watch(True)
         work = again(program, *lines) if lines else a_moment
-        cut, samples = [], 0
-        while samples < STACKS or not until(program):
-            for _ in range(10):
-                work()
-            now = program.look()
-            samples += len(now)
+        cut, samples = [], set()
+        while len(samples) < STACKS or not until(program):
+            now = program.work_and_look(work)
+            samples.update(now)
             cut += [sample for sample in now.values() if sample.cut and len(sample.frames) < WHOLE]
         self.assertEqual((BY_AGENT, (OK, 0), []), (program.captured_by(), program.walk(), cut))
         self.assertGreater(program.walked(), STACKS / 10)

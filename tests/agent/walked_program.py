@@ -71,6 +71,19 @@ class Program(AgentProcess):
         os.kill(self.pid, signal.SIGCONT)
         return samples
 
+    def sampled(self):
+        """Number of samples so far in all domains."""
+        return sum(last >> (7 if self.offsets else 0) for (_, _, _, last, *_), _ in self.batches())
+
+    def work_and_look(self, work):
+        """Works until there are more samples, then looks. A look may see samples of the one before again."""
+        before = self.sampled()
+        for _ in range(1000):
+            work()
+            if self.sampled() > before + 200:
+                break
+        return self.look()
+
     def captured_by(self):
         return struct.unpack("<I", self.read(self.control + RUNNING_CAPTURE, 4))[0]
 
@@ -112,19 +125,9 @@ class Witnessed(Program):
         self.request(self.rate, 1)
         self.watch(True)
 
-
-    def sampled(self):
-        """Number of samples so far in all domains."""
-        return sum(last >> (7 if self.offsets else 0) for (_, _, _, last, *_), _ in self.batches())
-
     def collect(self, count, work):
         while len(self.samples) < count:
-            before = self.sampled()
-            for _ in range(1000):
-                work()
-                if self.sampled() > before + 200:
-                    break
-            self.samples.update(self.look())
+            self.samples.update(self.work_and_look(work))
 
     def longest(self):
         return max(len(sample.frames) for sample in self.samples.values())

@@ -133,11 +133,11 @@ class NoThreads(E2ETest):
         return target
 
     def for_each_thread(self, request):
-        """Repeats the request with one thread missing each time; it reports why it failed. Returns
-        the failures."""
+        """Repeats the request with room for one thread more each time; it reports why it failed.
+        Returns the failures."""
         failed = 0
         for number in range(self.MOST):
-            with self.faults.no_thread(number):
+            with self.faults.few_threads(number):
                 said = request()
             if said:
                 failed += 1
@@ -147,7 +147,7 @@ class NoThreads(E2ETest):
 
     def test_it_does_not_begin(self):
         for number in (0, 20):
-            with self.faults.no_thread(number):
+            with self.faults.few_threads(number):
                 daemon = self.memprofd(wait=False)
                 self.assertEqual(harness.LIMIT, daemon.wait(), daemon.said())
             self.assert_one_line(daemon.said(), "cannot start a thread", "TasksMax=", "ulimit -u")
@@ -182,7 +182,7 @@ class NoThreads(E2ETest):
         daemon = self.memprofd()
         for number in range(self.MOST):
             target = self.target("busy_threads")
-            with self.faults.no_thread(number):
+            with self.faults.few_threads(number):
                 done = daemon.attach(target.pid, check=False)
             if done.returncode != 0:
                 self.assertRegex(done.stderr, "(?i)thread")
@@ -206,7 +206,7 @@ class NoThreads(E2ETest):
         target = self.sampled(daemon)
         for number in range(12):  # more than may search names at the same time
             failed = self.faults.get("threads_failed")
-            with self.faults.no_thread(number % 3):
+            with self.faults.few_threads(number % 3):
                 with contextlib.suppress(OSError):  # no thread for this connection
                     ask(daemon, "POST", "/api/v1/values", {"pid": target.pid}, PAGE)
             self.assertTrue(daemon.running(), daemon.said())

@@ -3,7 +3,7 @@
  * Preloaded into memprofd by make soak and by tests. A shared file controls it: the clock of
  * the day can differ from the machine's, and one of N calls that allocate kernel memory fails with
  * ENOMEM. Calls of malloc never fail, because that would end a C++ program. Thread creation has its
- * own N, and fails as at a limit. Closing a BPF link takes as long as the file says, as on kernels
+ * own N, and fails as at a limit; the first threads may be exempt. Closing a BPF link takes as long as the file says, as on kernels
  * with long grace periods.
  */
 #define _GNU_SOURCE
@@ -33,6 +33,7 @@ struct faults {
   _Atomic uint64_t threads_one_of;
   _Atomic uint64_t threads;
   _Atomic uint64_t threads_failed;
+  _Atomic int64_t threads_left; /* that start before one of threads_one_of fails */
   _Atomic uint64_t links_stay; /* not 0: closing a link waits */
   _Atomic uint64_t links_waited_for;
 };
@@ -148,7 +149,9 @@ int pthread_create(pthread_t* restrict thread, const pthread_attr_t* restrict at
                    void* (*begin)(void*), void* restrict argument) {
   static __typeof__(&pthread_create) next;
 
-  if (is_one(faults->threads_one_of, &faults->threads, &faults->threads_failed)) return EAGAIN;
+  if (faults->threads_one_of != 0 && faults->threads_left-- <= 0 &&
+      is_one(faults->threads_one_of, &faults->threads, &faults->threads_failed))
+    return EAGAIN;
   if (next == NULL) next = NEXT(pthread_create);
   return next(thread, attributes, begin, argument);
 }

@@ -7,7 +7,7 @@ import os
 import struct
 
 WORDS = ("clock_offset_seconds", "one_of", "calls", "failed", "threads_one_of", "threads", "threads_failed",
-         "links_stay", "links_waited_for")
+         "threads_left", "links_stay", "links_waited_for")
 
 
 class Faults:
@@ -44,12 +44,14 @@ class Faults:
 
     def no_threads(self, one_of):
         """One of this many threads cannot be started."""
+        self.set("threads_left", 0)
         return self.one_of("threads_one_of", one_of)
 
-    def no_thread(self, number):
-        """Only the thread of that number from now on cannot be started."""
-        self.set("threads", self.NEVER - number)
-        return self.no_threads(self.NEVER)
+    def few_threads(self, number):
+        """Only that many more threads can be started. memprofd also starts threads by itself, to
+        inspect programs that start meanwhile."""
+        self.set("threads_left", number)
+        return self.one_of("threads_one_of", 1)
 
     def links_that_stay(self):
         """Closing a BPF link waits until the block ends."""
