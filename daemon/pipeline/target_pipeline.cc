@@ -353,11 +353,17 @@ void TargetPipeline::count_agent_drops(const AgentStatus& agent) {
   drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
   drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
   drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
+  const int pid = attachment_->target().pid;
+  // In OCaml 5 the session continues: only the domain's profile starts again.
+  if (attachment_->target().abi.domains && agent.program_stops != first_status_->program_stops &&
+      !std::exchange(stop_logged_, true)) {
+    log_warning("pid {}: the program has called Gc.Memprof.stop; starting again", pid);
+  }
   if (agent.conflicts == first_status_->conflicts || std::exchange(own_use_logged_, true)) return;
   log_warning(
       "pid {}: the program samples by Gc.Memprof itself: what its domain allocates until it stops "
       "that is missing (domain_in_use)",
-      attachment_->target().pid);
+      pid);
 }
 
 // Blocks that were freed before the reading began have been reported by now.

@@ -167,6 +167,7 @@ class TargetPipeline {
                                                   // subtracted
   std::optional<std::uint64_t> unsampled_words_;  // last reported value
   bool own_use_logged_ = false;  // that the program samples a domain itself has been logged
+  bool stop_logged_ = false;     // Gc.Memprof.stop of OCaml 5
   CatchUpPace catch_up_pace_;
   // CPU time of the program before its memory was read. While it is unchanged, so is the memory.
   std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;

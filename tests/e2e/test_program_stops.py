@@ -46,12 +46,11 @@ class ProgramStops(Sampled):
             eventually(goes_on, "samples again")
             self.assertEqual("sampling", daemon.state(target.pid))
         target.exit()
-        return daemon
+        self.assertEqual(1, daemon.said().count("has called Gc.Memprof.stop; starting again"))
 
     @unittest.skipIf(FIVE, "OCaml 5")
     def test_ocaml4(self):
-        daemon = self.check(TARGETS)
-        self.assertEqual(1, daemon.said().count("has called Gc.Memprof.stop; starting again"))
+        self.check(TARGETS)
 
     def test_ocaml5(self):
         self.check(TARGETS5)
