@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "buffers.h"
+#include "memprof_ocaml4_abi.h"
 #include "memprof_values_abi.h"
 #include "share_reserve.h"
 #include "share_ring.h"
@@ -28,7 +29,6 @@
 static int starting; /* the runtime has not run any OCaml code yet */
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
-#define OCAML4_YOUNG_START 32
 
 /* ------------------------------------------------------------------ the agent's data */
 
@@ -355,7 +355,7 @@ void memprof_share_load(void)
 static int heap_is_there(void)
 {
 	char *state = &Caml_state ? Caml_state : NULL;
-	unsigned young_start = OCAML4_YOUNG_START;
+	unsigned young_start = MEMPROF_OCAML4_YOUNG_START;
 
 	if (caml_ml_domain_index) {
 		state = caml_state;
