@@ -153,6 +153,34 @@ class Ends(PidCase):
         self.wait_nothing_shared(target.pid)
         self.assert_sampled(target, 500)
 
+    def test_no_sample(self):
+        """The report says how much the program has allocated, how many samples that gives, and what to do."""
+        target = self.begin("known_alloc")
+        run = self.attach(target, rate=1e-9)
+        self.wait_sampling(run, target)
+        before = self.work(target)
+        self.answer(target, "go 1")
+        words = self.work(target) - before
+        self.end(run)
+        found = re.search(r"memprofctl: nothing was sampled: the program has allocated at least ([\d.]+) (.)iB, for which (\S+) "
+                          r"samples are expected at 1e-09/word .*; give a higher --sampling-rate, such as 0\.\d", run.stderr())
+        self.assertTrue(found, run.stderr())
+        bytes_ = float(found[1]) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+        self.assertGreater(bytes_, 8 * words * 0.8)  # the runtime counts some words of the major heap at the next slice only
+        self.assertLess(bytes_, 8 * words * 4)
+        self.assertAlmostEqual(float(found[3]), bytes_ / 8 * 1e-9, delta=bytes_ / 8 * 1e-10)
+
+    def test_length(self):
+        """It ends when memprofctl ends the session, although the agent of an idle program takes longer to answer."""
+        target = self.begin("ends")
+        run = self.attach(target, "--out", self.folder / "a.json", "--out", self.folder / "a.ctf")
+        self.wait_sampling(run, target, "hold 1")
+        told = time.time_ns()
+        self.end(run)
+        took = time.time_ns() - told
+        for answer in ((self.folder / "a.json").read_text(), memprofctl("report", "-o", "json", self.folder / "a.ctf").stdout):
+            self.assertLess(int(answers.answer(answer)["range"]["end_unix_ns"]) - told, took / 2)
+
     def test_a_file_that_cannot_be_written(self):
         """The report and the other files come nevertheless."""
         folder = self.folder / "lost"
@@ -215,14 +243,18 @@ class Ends(PidCase):
     def test_run_is_stopped(self):
         """The agent ends a session whose reader does not renew its lease; the reader says so."""
         target = self.begin("busy_threads", "busy")
-        run = self.attach(target)
+        run = self.attach(target, "--out", self.folder / "a.json")
         self.wait_sampling(run)
         os.kill(run.pid, signal.SIGSTOP)
-        eventually(lambda: "memprof-share" not in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "the lease has run out")
+        self.wait_nothing_shared(target.pid)
+        ended = time.time_ns()
         self.assert_goes_on(target)
         os.kill(run.pid, signal.SIGCONT)
         self.assertEqual(0, run.wait(), run.stderr())
         self.assertIn("memprofctl was stopped for more than 15 s; sampling ended after ", run.stderr())
+        (after,), (lasted,) = (re.findall(rf"{words} ([^;\n]+)", run.stderr()) for words in ("sampling ended after", "profiled for"))
+        self.assertEqual(after, lasted)
+        self.assertLess(int(answers.answer((self.folder / "a.json").read_text())["range"]["end_unix_ns"]), ended)
 
     def test_exec(self):
         target = self.begin("execer")
