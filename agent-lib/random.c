@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "buffers.h"
+#include "include/memprof_ocaml4_abi.h"
 #include "profiles.h"
 
 #define STREAMS 64
@@ -124,8 +125,6 @@ void memprof_seed_program(void)
 
 /* At a low rate most draws have no sample in this minor heap. */
 #define MOST_DRAWS 4096
-#define OCAML4_YOUNG_ALLOC_START 48 /* offsets of Caml_state */
-#define OCAML4_YOUNG_ALLOC_END 56
 
 /* While the runtime runs callbacks of ours it is suspended, and must not sample: then no draw has a
  * sample. A draw that has one proves that it may sample anywhere, and the place is moved to the
@@ -137,8 +136,8 @@ void memprof_sample_next(void)
 	if (!&caml_memprof_young_trigger || !caml_memprof_renew_minor_sample ||
 	    !caml_update_young_limit || !&Caml_state)
 		return;
-	heap_start = (void **)(Caml_state + OCAML4_YOUNG_ALLOC_START);
-	heap_end = (void **)(Caml_state + OCAML4_YOUNG_ALLOC_END);
+	heap_start = (void **)(Caml_state + MEMPROF_OCAML4_YOUNG_ALLOC_START);
+	heap_end = (void **)(Caml_state + MEMPROF_OCAML4_YOUNG_ALLOC_END);
 	for (int i = 0; i < MOST_DRAWS; i++) {
 		caml_memprof_renew_minor_sample();
 		if (caml_memprof_young_trigger == *heap_start)

@@ -21,32 +21,39 @@
 #include <unistd.h>
 
 #include "buffers.h"
+#include "memprof_ocaml4_abi.h"
 #include "memprof_values_abi.h"
+#include "share_reserve.h"
 #include "share_ring.h"
 
 static int starting; /* the runtime has not run any OCaml code yet */
 
 __attribute__((visibility("default"))) void memprof_agent_poll(void);
-#define OCAML4_YOUNG_START 32
 
 /* ------------------------------------------------------------------ the agent's data */
 
-static void *map_shared(size_t bytes, int fd, uint64_t offset)
-{
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
-}
+/* The parts of the agent's data. */
+struct data {
+	struct memprof_agent_control *control;
+	struct memprof_domain *domains;
+	struct memprof_batch_buffer *buffers;
+};
 
-/* fd: -1 for private memory. */
-static void *map_part(size_t bytes, int fd, uint64_t offset)
+/* The state of the session, domains and samples is kept; records that are in no batch yet are
+ * dropped. */
+static void copy_data(const struct data *to)
 {
-	if (fd >= 0)
-		return map_shared(bytes, fd, offset);
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	*to->control = memprof_agent_control;
+	memcpy(to->domains, memprof_domains, to->control->domains_used * sizeof(*to->domains));
+	for (uint32_t i = 0; i < to->control->buffers_used; i++) {
+		to->buffers[i].first_seq = memprof_buffers[i].first_seq + memprof_buffers[i].count;
+		to->buffers[i].last_sample = memprof_buffers[i].last_sample;
+	}
 }
 
 static void unmap(void *part, size_t bytes)
 {
-	if (part != MAP_FAILED)
+	if (part)
 		munmap(part, bytes);
 }
 
@@ -55,32 +62,48 @@ static int put_over(void *place, size_t bytes, void *part)
 	return mremap(part, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place) == place;
 }
 
-/* Replaces the memory behind the agent's data. The state of the session, domains and samples is
- * kept; records that are in no batch yet are dropped. */
-static int move_data(int fd)
+/* Replaces the memory behind the agent's data by shared memory. */
+static int give_data(int fd)
 {
-	struct memprof_agent_control *control =
-		map_part(MEMPROF_SHARE_CONTROL_BYTES, fd, MEMPROF_SHARE_CONTROL);
-	struct memprof_domain *domains =
-		map_part(MEMPROF_SHARE_DOMAINS_BYTES, fd, MEMPROF_SHARE_DOMAINS);
-	struct memprof_batch_buffer *buffers =
-		map_part(MEMPROF_SHARE_BUFFERS_BYTES, fd, MEMPROF_SHARE_BUFFERS);
+	struct data shared = {
+		.control = memprof_map_shared(NULL, MEMPROF_SHARE_CONTROL_BYTES, fd,
+					      MEMPROF_SHARE_CONTROL),
+		.domains = memprof_map_shared(NULL, MEMPROF_SHARE_DOMAINS_BYTES, fd,
+					      MEMPROF_SHARE_DOMAINS),
+		.buffers = memprof_map_shared(NULL, MEMPROF_SHARE_BUFFERS_BYTES, fd,
+					      MEMPROF_SHARE_BUFFERS),
+	};
 
-	if (control == MAP_FAILED || domains == MAP_FAILED || buffers == MAP_FAILED) {
-		unmap(control, MEMPROF_SHARE_CONTROL_BYTES);
-		unmap(domains, MEMPROF_SHARE_DOMAINS_BYTES);
-		unmap(buffers, MEMPROF_SHARE_BUFFERS_BYTES);
+	if (!shared.control || !shared.domains || !shared.buffers) {
+		unmap(shared.control, MEMPROF_SHARE_CONTROL_BYTES);
+		unmap(shared.domains, MEMPROF_SHARE_DOMAINS_BYTES);
+		unmap(shared.buffers, MEMPROF_SHARE_BUFFERS_BYTES);
 		return 0;
 	}
-	*control = memprof_agent_control;
-	memcpy(domains, memprof_domains, control->domains_used * sizeof(*domains));
-	for (uint32_t i = 0; i < control->buffers_used; i++) {
-		buffers[i].first_seq = memprof_buffers[i].first_seq + memprof_buffers[i].count;
-		buffers[i].last_sample = memprof_buffers[i].last_sample;
-	}
-	return put_over(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES, buffers) &&
-	       put_over(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES, domains) &&
-	       put_over(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES, control);
+	copy_data(&shared);
+	return put_over(memprof_buffers, MEMPROF_SHARE_BUFFERS_BYTES, shared.buffers) &&
+	       put_over(memprof_domains, MEMPROF_SHARE_DOMAINS_BYTES, shared.domains) &&
+	       put_over(&memprof_agent_control, MEMPROF_SHARE_CONTROL_BYTES, shared.control);
+}
+
+/* Replaces it by the reserve. */
+static void take_data_back(void)
+{
+	const struct data reserved = {.control = memprof_reserved(MEMPROF_SHARE_CONTROL),
+				      .domains = memprof_reserved(MEMPROF_SHARE_DOMAINS),
+				      .buffers = memprof_reserved(MEMPROF_SHARE_BUFFERS)};
+
+	copy_data(&reserved);
+	memprof_move_reserved(memprof_buffers, MEMPROF_SHARE_BUFFERS, MEMPROF_SHARE_BUFFERS_BYTES);
+	memprof_move_reserved(memprof_domains, MEMPROF_SHARE_DOMAINS, MEMPROF_SHARE_DOMAINS_BYTES);
+	memprof_move_reserved(&memprof_agent_control, MEMPROF_SHARE_CONTROL,
+			      MEMPROF_SHARE_CONTROL_BYTES);
+}
+
+static void end_sharing(void)
+{
+	memprof_share_end();
+	take_data_back();
 }
 
 /* ------------------------------------------------------------------ taking shared memory */
@@ -135,26 +158,29 @@ static void introduce(struct memprof_share *share)
 }
 
 /* Maps that memory and puts the agent's data into it. */
-static int share_data(int fd)
+static int share_data(int fd, uint64_t ring_bytes)
 {
-	if (memprof_share_map(fd) && move_data(fd))
+	if (!memprof_share_map(fd, ring_bytes))
+		return 0;
+	if (give_data(fd))
 		return 1;
-	memprof_share_end();
+	end_sharing();
 	return 0;
 }
 
-/* Returns true if this process may take the memory behind the descriptor. *ours: it is memory to
- * share. */
-static int may_take(int fd, int *ours)
+/* Returns true if this process may take the memory behind the descriptor. *ring_bytes: size of its
+ * ring; 0: it is no memory to share. */
+static int may_take(int fd, uint64_t *ring_bytes)
 {
-	struct memprof_share *share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
+	struct memprof_share *share = memprof_map_shared(NULL, MEMPROF_SHARE_CONTROL, fd, 0);
 	int taken;
 
-	*ours = 0;
-	if (share == MAP_FAILED)
+	*ring_bytes = 0;
+	if (!share)
 		return 0;
-	*ours = is_ours(share);
-	taken = *ours && claim(share);
+	if (is_ours(share))
+		*ring_bytes = share->ring_bytes;
+	taken = *ring_bytes != 0 && claim(share);
 	munmap(share, MEMPROF_SHARE_CONTROL);
 	return taken;
 }
@@ -163,14 +189,15 @@ static int may_take(int fd, int *ours)
  * any other descriptor is the program's. */
 static int take(int fd)
 {
-	int ours, taken = may_take(fd, &ours) && share_data(fd);
+	uint64_t ring_bytes;
+	int taken = may_take(fd, &ring_bytes) && share_data(fd, ring_bytes);
 
 	if (taken) {
 		memprof_share_begin();
 		request_session(memprof_share);
 		introduce(memprof_share);
 	}
-	if (ours)
+	if (ring_bytes != 0)
 		close(fd);
 	return taken;
 }
@@ -328,7 +355,7 @@ void memprof_share_load(void)
 static int heap_is_there(void)
 {
 	char *state = &Caml_state ? Caml_state : NULL;
-	unsigned young_start = OCAML4_YOUNG_START;
+	unsigned young_start = MEMPROF_OCAML4_YOUNG_START;
 
 	if (caml_ml_domain_index) {
 		state = caml_state;
@@ -390,8 +417,8 @@ static int fill(int fd)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
 	    stat_of(fd, &file) != 0)
 		return 0;
-	share = map_shared(MEMPROF_SHARE_CONTROL, fd, 0);
-	if (share == MAP_FAILED)
+	share = memprof_map_shared(NULL, MEMPROF_SHARE_CONTROL, fd, 0);
+	if (!share)
 		return 0;
 	share->magic = MEMPROF_SHARE_MAGIC;
 	share->abi_version = MEMPROF_AGENT_ABI;
@@ -413,7 +440,7 @@ static int make_memory(void)
 	fd = (int)syscall(SYS_memfd_create, "memprof-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (fill(fd) && share_data(fd))
+	if (fill(fd) && share_data(fd, MEMPROF_SHARE_RING_BYTES))
 		return fd;
 	close(fd);
 	return -ENOMEM;
@@ -476,8 +503,7 @@ static void leave(void)
 {
 	if (!memprof_share)
 		return;
-	memprof_share_end();
-	(void)move_data(-1);
+	end_sharing();
 	close_made();
 	is_ordered = 0;
 	__atomic_fetch_sub(&memprof_activity.watchers, 1, __ATOMIC_RELAXED);

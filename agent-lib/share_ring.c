@@ -4,7 +4,8 @@
 #include <sched.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "share_reserve.h"
 
 struct memprof_share *memprof_share;
 /* Mapped, shared or private; null before the first time. A thread may be in the middle of handing a
@@ -13,45 +14,47 @@ static struct memprof_share *head;
 static char *ring;
 static uint64_t ring_bytes; /* read once, because the reader may change it at any time */
 
-/* At that place, or anywhere if it is null. */
-static void *map_shared_at(void *place, size_t bytes, int fd, uint64_t offset)
+/* Maps private memory where both will be. */
+static int has_places(uint64_t bytes)
 {
-	void *at = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (place ? MAP_FIXED : 0),
-			fd, (off_t)offset);
+	char *other;
 
-	return at == MAP_FAILED ? NULL : at;
+	if (!head)
+		head = memprof_map_private(NULL, MEMPROF_SHARE_CONTROL);
+	if (ring_bytes == bytes)
+		return head != NULL;
+	other = memprof_map_private(NULL, bytes);
+	if (!other)
+		return 0;
+	ring = other;
+	ring_bytes = bytes;
+	return head != NULL;
 }
 
-struct memprof_share *memprof_share_map(int fd)
+static void unmap(void)
 {
-	struct memprof_share *mapped = map_shared_at(head, MEMPROF_SHARE_CONTROL, fd, 0);
-	uint64_t bytes = mapped ? mapped->ring_bytes : 0;
-	char *mapped_ring =
-		map_shared_at(bytes == ring_bytes ? ring : NULL, bytes, fd, MEMPROF_SHARE_RING);
+	memprof_move_reserved(head, 0, MEMPROF_SHARE_CONTROL);
+	memprof_move_reserved(ring, MEMPROF_SHARE_RING, ring_bytes);
+}
 
-	if (mapped)
-		head = mapped;
-	if (!mapped_ring)
-		return NULL;
-	ring = mapped_ring;
-	ring_bytes = bytes;
-	return head;
+int memprof_share_map(int fd, uint64_t bytes)
+{
+	if (!has_places(bytes) || !memprof_reserve(MEMPROF_SHARE_RING + bytes))
+		return 0;
+	if (memprof_map_shared(head, MEMPROF_SHARE_CONTROL, fd, 0) &&
+	    memprof_map_shared(ring, ring_bytes, fd, MEMPROF_SHARE_RING))
+		return 1;
+	unmap();
+	memprof_drop_reserved(MEMPROF_SHARE_CONTROL, MEMPROF_SHARE_RING - MEMPROF_SHARE_CONTROL);
+	return 0;
 }
 
 void memprof_share_begin(void) { memprof_share = head; }
 
-static void make_private(void *place, size_t bytes)
-{
-	if (place)
-		(void)mmap(place, bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
 void memprof_share_end(void)
 {
 	memprof_share = NULL;
-	make_private(head, MEMPROF_SHARE_CONTROL);
-	make_private(ring, ring_bytes);
+	unmap();
 }
 
 #define PATIENCE 1000 /* yields to writers, each of which copies a batch */

@@ -21,13 +21,13 @@ struct memprof_handed {
 	uint64_t first_seq;
 };
 
-/* Maps the head and the ring of such memory; returns null if that fails. While nothing is shared.
- */
-struct memprof_share *memprof_share_map(int fd);
+/* Maps the head and the ring of such memory, whose ring has this size, and a reserve for all of it
+ * (share_reserve.h); returns false if that fails. While nothing is shared. */
+int memprof_share_map(int fd, uint64_t ring_bytes);
 /* After that, before any batch: hands batches over in it. */
 void memprof_share_begin(void);
-/* Puts memory of this process alone in the place of both: a thread that is about to hand a batch
- * over writes into that. */
+/* Moves the reserve to the place of both: a thread that is about to hand a batch over writes into
+ * that. */
 void memprof_share_end(void);
 /* Copies a batch into the ring if there is room. Callable from any thread. */
 void memprof_share_hand_over(const struct memprof_handed *handed,

@@ -16,6 +16,7 @@
 #include "daemon/attach/inject/loaded_files.h"
 #include "daemon/attach/inject/trip_young_limit.h"
 #include "daemon/attach/kernel/kernel_walk.h"
+#include "daemon/discover/agent_names.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/log.h"
 #include "daemon/util/open_files.h"

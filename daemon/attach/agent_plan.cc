@@ -106,7 +106,12 @@ absl::StatusOr<AgentPlan> inject_agent(const Target& target, AgentPlan plan,
 
 absl::StatusOr<AgentPlan> read_agent_status(const Target& target) {
   AgentPlan plan;
+  std::string hidden;
   for (const AgentLocation& agent : target.agents) {
+    if (agent.control_address == 0) {
+      hidden = agent.path;
+      continue;
+    }
     const AgentControl control(target.pid, *target.memory, agent.control_address);
     const absl::StatusOr<AgentStatus> status = control.status();
     if (absl::IsDataLoss(status.status())) {
@@ -123,6 +128,10 @@ absl::StatusOr<AgentPlan> read_agent_status(const Target& target) {
     }
     plan.there = *status;
     plan.agent = agent;
+  }
+  if (!plan.there && !hidden.empty()) {
+    return no_agent(absl::StrCat("pid ", target.pid, " holds an agent whose file is gone (", hidden,
+                                 "); restart the program, or profile it with memprofd as root"));
   }
   return plan;
 }

@@ -37,7 +37,8 @@ struct AgentPlan {
 
 // The parts of the plan that depend on agents already in the process: there, agent, others,
 // why_none. A loaded agent stays until the program ends, so an upgraded memprofd finds agents of
-// earlier builds. kFailedPrecondition if the process has our agent twice.
+// earlier builds; beside one that cannot be read no other one is loaded. kFailedPrecondition if the
+// process has our agent twice.
 absl::StatusOr<AgentPlan> read_agent_status(const Target& target);
 
 // Reads files of the process, so it must not run on the thread that serves all targets. An error

@@ -86,7 +86,7 @@ class ChildReports : public RunChildrenUser {
     damages_ += damage_of(absl::StrCat(target.comm(), ", pid ", target.pid(), ","), target);
     if (each_) {
       finish_files(target);
-      keep(*snapshot);
+      keep({*snapshot, target.allocated_words()});
     } else {
       note(add(target, **snapshot, forked));
     }
@@ -124,12 +124,18 @@ class ChildReports : public RunChildrenUser {
     files_.erase(files);
   }
 
+  struct Process {
+    ProfileSnapshotPtr snapshot;  // the last one
+    std::optional<double> allocated_words;
+  };
+
   // Keeps the processes that have allocated most, for the report.
-  void keep(ProfileSnapshotPtr snapshot) {
-    const auto first = [](const ProfileSnapshotPtr& a, const ProfileSnapshotPtr& b) {
-      return a->counters.all_allocated().words > b->counters.all_allocated().words;
+  void keep(Process process) {
+    const auto first = [](const Process& a, const Process& b) {
+      return a.snapshot->counters.all_allocated().words >
+             b.snapshot->counters.all_allocated().words;
     };
-    kept_.push_back(std::move(snapshot));
+    kept_.push_back(std::move(process));
     std::ranges::stable_sort(kept_, first);
     if (kept_.size() > kMostReports) kept_.pop_back();
   }
@@ -138,7 +144,7 @@ class ChildReports : public RunChildrenUser {
     const auto found =
         std::ranges::find(sums_, &target.program(), [](const Sum& sum) { return sum.program; });
     if (found != sums_.end()) {
-      found->counts->add(snapshot, target.load_bias(), forked);
+      found->counts->add(snapshot, target.load_bias(), forked, target.allocated_words());
       return absl::OkStatus();
     }
     if (sums_.size() >= kMostPrograms) {
@@ -147,7 +153,7 @@ class ChildReports : public RunChildrenUser {
     }
     ASSIGN_OR_RETURN(std::unique_ptr<ProgramSum> counts,
                      ProgramSum::create(target.program().shared_from_this()));
-    counts->add(snapshot, target.load_bias(), forked);
+    counts->add(snapshot, target.load_bias(), forked, target.allocated_words());
     sums_.push_back({&target.program(), std::move(counts)});
     return absl::OkStatus();
   }
@@ -165,12 +171,13 @@ class ChildReports : public RunChildrenUser {
 
   absl::StatusOr<std::string> text_of_each() const {
     std::string out;
-    for (const ProfileSnapshotPtr& snapshot : kept_) {
+    for (const auto& [snapshot, allocated_words] : kept_) {
       LastSnapshot source(snapshot);
       const std::unique_ptr<Questions> questions = ask_source(source);
       const int pid = snapshot->info.pid;
-      ASSIGN_OR_RETURN(const std::string text,
-                       report(source, *questions, pid, absl::StrCat(", pid ", pid)));
+      ASSIGN_OR_RETURN(
+          const std::string text,
+          report(source, *questions, pid, absl::StrCat(", pid ", pid), allocated_words));
       ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
       absl::StrAppend(&out, text, losses_of(absl::StrCat(" of pid ", pid), targets.targets(0)));
     }
@@ -191,6 +198,7 @@ class ChildReports : public RunChildrenUser {
       const std::unique_ptr<Questions> questions = ask_source(*sum.counts);
       ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions->list_targets());
       const pb::Target& target = targets.targets(0);
+      ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, sum.counts->snapshot(0));
       const Estimate& peak = sum.counts->largest_peak();
       pb::Estimate largest;
       largest.set_bytes(peak.bytes());
@@ -204,6 +212,7 @@ class ChildReports : public RunChildrenUser {
           target, "",
           absl::StrCat(processes, processes == 1 ? " other process" : " other processes"),
           "largest peak    ", peak_words);
+      out += no_samples_text(*snapshot, sum.counts->allocated_words());
       ASSIGN_OR_RETURN(const std::string allocated,
                        top_sites(*questions, target.pid(), pb::MEASURE_ALLOCATED, false));
       if (!allocated.empty()) absl::StrAppend(&out, "\nAllocated\n", allocated);
@@ -227,7 +236,7 @@ class ChildReports : public RunChildrenUser {
   std::uint64_t processes_ = 0, without_files_ = 0, without_sum_ = 0;
   std::map<const RunTarget*, RunFiles> files_;
   std::map<std::string, int> labels_;
-  std::vector<ProfileSnapshotPtr> kept_;
+  std::vector<Process> kept_;
   std::vector<Sum> sums_;
   std::string damages_;
   absl::Status first_error_;

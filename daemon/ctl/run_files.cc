@@ -53,6 +53,8 @@ absl::StatusOr<std::string> content_of(Questions& questions, int pid,
   request.add_pids(pid);
   request.set_format(format->proto);
   request.set_measure(pb::MEASURE_ALLOCATED);
+  // A range has a duration in pprof. This one begins with the first counts.
+  request.mutable_range()->set_begin_unix_ns(1);
   ASSIGN_OR_RETURN(pb::GetProfileResponse response, questions.get_profile(request));
   return std::move(*response.mutable_data());
 }

@@ -42,6 +42,7 @@ class PidRun {
     RETURN_IF_ERROR(begin(rate));
     const absl::Status followed = follow();
     end();
+    note_early_end();
     if (!followed.ok()) {
       const RunFiles dropped(std::move(files_));  // while the target of their threads exists
       return followed;
@@ -87,7 +88,8 @@ class PidRun {
       if (replaced_) break;
       if (run_->sampling()) {
         if (!since_) note_sampling();
-        if (ended_ || !note_early_end()) continue;
+        if (!ended_) early_end_ = run_->why_not_sampling();
+        if (early_end_.empty()) continue;
         break;
       }
       if (const std::string why = run_->why_not_sampling(); !why.empty()) return not_profiled(why);
@@ -122,14 +124,10 @@ class PidRun {
                  "memprofctl: profiling pid %d; Ctrl-C ends that, and the process continues\n",
                  pid());
   }
-  // Returns true if the session has ended before we ended it.
-  bool note_early_end() const {
-    const std::string why = run_->why_not_sampling();
-    if (why.empty()) return false;
-    const double seconds = Seconds(Clock::now() - *since_).count();
-    std::fprintf(stderr, "memprofctl: pid %d %s; sampling ended after %s\n", pid(), why.c_str(),
-                 format_duration(seconds).c_str());
-    return true;
+  void note_early_end() const {
+    if (early_end_.empty()) return;
+    std::fprintf(stderr, "memprofctl: pid %d %s; sampling ended after %s\n", pid(),
+                 early_end_.c_str(), format_duration(run_->sampled_seconds()).c_str());
   }
   bool is_time_over() const {
     return seconds_ > 0 && since_ && Clock::now() - *since_ >= Seconds(seconds_);
@@ -171,6 +169,7 @@ class PidRun {
   RunPrograms programs_;
   std::unique_ptr<RunTarget> run_;
   std::optional<LiveFrames> live_;
+  std::string early_end_;  // why the session has ended before we ended it; empty: it has not
   bool ended_ = false, replaced_ = false, noted_ = false;
   const Clock::time_point begun_at_ = Clock::now();
   std::optional<Clock::time_point> since_;  // sampling

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ctl/run_report.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -16,6 +19,7 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr std::uint32_t kReportRows = 5;
+constexpr double kEnoughSamples = 1000;  // for a report
 
 std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began_ns,
                       const ReportWords& words) {
@@ -29,6 +33,23 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
 }
 
 }  // namespace
+
+std::string no_samples_text(const ProfileSnapshot& snapshot, std::optional<double> words) {
+  const double rate = snapshot.info.sampling_rate;
+  if (snapshot.counters.all_allocated().samples > 0) return "";
+  constexpr char kNothing[] = "\nmemprofctl: nothing was sampled";
+  if (rate >= 1) return absl::StrCat(kNothing, ": the program has allocated nothing\n");
+  const std::string at_rate = absl::StrCat(" at ", format_rate(rate));
+  constexpr char kRemedy[] = "; give a higher --sampling-rate";
+  if (!words) {
+    return absl::StrCat(kNothing, at_rate, kRemedy, ", or let the program work longer\n");
+  }
+  const double enough = std::min(1.0, kEnoughSamples / std::max(*words, 1.0));
+  return absl::StrCat(
+      kNothing, ": the program has allocated at least ", format_bytes(*words * kBytesPerWord),
+      absl::StrFormat(", for which %.2g samples are expected", *words * rate), at_rate, kRemedy,
+      enough > rate ? absl::StrFormat(", such as %.1g", enough) : "", "\n");
+}
 
 absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure order, bool peak) {
   pb::ListSitesRequest request;
@@ -53,7 +74,9 @@ std::string head_of_report(const pb::Target& target, const std::string& pid_text
 }
 
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
-                                   const std::string& pid_text, const ReportWords& words) {
+                                   const std::string& pid_text,
+                                   std::optional<double> allocated_words,
+                                   const ReportWords& words) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(pid));
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, questions.list_targets());
   const pb::Target& target = targets.targets(0);
@@ -69,6 +92,7 @@ absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, in
   ASSIGN_OR_RETURN(const std::string at_peak, top_sites(questions, pid, pb::MEASURE_LIVE, true));
   ASSIGN_OR_RETURN(const std::string allocated,
                    top_sites(questions, pid, pb::MEASURE_ALLOCATED, false));
+  out += no_samples_text(*snapshot, allocated_words);
   if (!at_peak.empty()) absl::StrAppend(&out, "\nLive at the peak\n", at_peak);
   if (!allocated.empty()) absl::StrAppend(&out, "\nAllocated\n", allocated);
   return out;
@@ -94,7 +118,8 @@ absl::Status write_results(RunTarget& run, RunFiles& files, bool quiet, const st
   std::fputs(absl::StrCat(losses_of("", targets.targets(0)), damage_of("the program", run)).c_str(),
              stderr);
   if (!quiet) {
-    ASSIGN_OR_RETURN(const std::string text, report(run, *questions, run.pid(), pid_text, words));
+    ASSIGN_OR_RETURN(const std::string text,
+                     report(run, *questions, run.pid(), pid_text, run.allocated_words(), words));
     std::fputs(text.c_str(), stderr);
   }
   return written;

@@ -2,6 +2,7 @@
 // The report of memprofctl run: one screen about each process, on stderr.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -19,15 +20,20 @@ struct ReportWords {
   const char* since = " after the start";
 };
 
+// One line about a program without a sample, with the number to be expected and the remedy;
+// otherwise empty. words: RunTarget::allocated_words().
+std::string no_samples_text(const ProfileSnapshot& snapshot, std::optional<double> words);
 // The sites with the most of that measure; peak: at the time of the live peak.
 absl::StatusOr<std::string> top_sites(Questions& questions, int pid, pb::Measure order, bool peak);
 // extent: "ran for 3 s", or the number of processes. peak_name: padded to 16 columns.
 std::string head_of_report(const pb::Target& target, const std::string& pid_text,
                            const std::string& extent, const char* peak_name,
                            const std::string& peak);
-// pid_text: ", pid 42", or empty.
+// pid_text: ", pid 42", or empty. allocated_words: RunTarget::allocated_words().
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,
-                                   const std::string& pid_text, const ReportWords& words = {});
+                                   const std::string& pid_text,
+                                   std::optional<double> allocated_words,
+                                   const ReportWords& words = {});
 
 // whose: " of worker", or empty.
 std::string losses_of(const std::string& whose, const pb::Target& target);

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "agent-lib/include/memprof_values_abi.h"
+#include "daemon/discover/agent_names.h"
+#include "daemon/util/base_name.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/regular_file.h"
 #include "daemon/util/status_macros.h"
@@ -53,6 +55,10 @@ void move_by(std::uint64_t load_bias, AgentLocation& agent) {
   agent.semaphore_address += load_bias;
   if (agent.poll_address != 0) agent.poll_address += load_bias;
   if (agent.native_heap_address != 0) agent.native_heap_address += load_bias;
+}
+
+bool is_named_as_agent(const std::string& path) {
+  return base_name(without_deleted(path)) == kAgentName || path == kAgentMemfdMapping;
 }
 
 }  // namespace
@@ -113,6 +119,7 @@ std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
     if (!mapping.executable || !mapping.path.starts_with('/') || mapping.path == exe) continue;
     if (!seen.insert({mapping.device, mapping.inode}).second) continue;
     absl::StatusOr<MappedFile> file = open_mapping(proc, pid, mapping, budget);
+    if (!file.ok() && is_named_as_agent(mapping.path)) agents.push_back({.path = mapping.path});
     if (!file.ok()) continue;
     auto agent = agent_in(*file->elf);
     const auto bias = agent ? find_load_bias(maps, mapping.path, *file->elf) : std::nullopt;

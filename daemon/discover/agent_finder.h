@@ -12,6 +12,8 @@
 
 namespace memprofd {
 
+// Without a control block (address 0) it is only known that it is there: its name says so, but its
+// file cannot be opened. Only a privileged process can open one that was deleted or replaced since.
 struct AgentLocation {
   std::string path;                       // path that opens the file from here
   SharedFd file;                          // that file, open; null from locate_agent()
@@ -29,8 +31,7 @@ struct AgentLocation {
 
 // Searches the program, loaded with load_bias, and every other file that has executable mappings;
 // each file once, even if it is mapped several times or under several names. A file that cannot be
-// read or parsed, or lacks has_its_data(), contains no agent. After the stop no further file is
-// opened.
+// parsed, or lacks has_its_data(), contains no agent. After the stop no further file is opened.
 std::vector<AgentLocation> find_agents(const ProcFs& proc, int pid,
                                        const std::vector<Mapping>& maps, const ElfFile& program,
                                        std::uint64_t load_bias,

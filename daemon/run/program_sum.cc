@@ -2,6 +2,7 @@
 #include "daemon/run/program_sum.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -73,12 +74,15 @@ CallstackId ProgramSum::callstack(const Callstack& of_process, std::uint64_t loa
   return callstacks_.counted(id, sum_.drops);
 }
 
-void ProgramSum::add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked) {
+void ProgramSum::add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked,
+                     std::optional<double> words) {
   forked_ += forked ? 1 : 0;
   if (processes_++ == 0) {
     sum_.info = process.info;
     sum_.attached_ns = process.attached_ns;
   }
+  allocated_words_ =
+      words && allocated_words_ ? std::optional(*allocated_words_ + *words) : std::nullopt;
   sum_.time_ns = std::max(sum_.time_ns, process.time_ns);
   add_totals(sum_.counters, process.counters);
   add_drops(sum_.drops, process.drops);

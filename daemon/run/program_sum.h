@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,10 +27,13 @@ class ProgramSum final : public SnapshotSource {
   // kFailedPrecondition: the program's names cannot be read.
   static absl::StatusOr<std::unique_ptr<ProgramSum>> create(std::shared_ptr<RunProgram> program);
 
-  // Adds the last snapshot of a process.
-  void add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked);
+  // Adds the last snapshot of a process. words: RunTarget::allocated_words().
+  void add(const ProfileSnapshot& process, std::uint64_t load_bias, bool forked,
+           std::optional<double> words);
 
   std::uint64_t processes() const { return processes_; }
+  // The sum of the processes' words; nothing: some are unknown.
+  std::optional<double> allocated_words() const { return allocated_words_; }
   // The highest peak of live memory in any process, and the pid of that process.
   const Estimate& largest_peak() const { return largest_peak_; }
   int pid_of_largest() const { return pid_of_largest_; }
@@ -49,6 +53,7 @@ class ProgramSum final : public SnapshotSource {
   CallstackTable callstacks_;
   absl::flat_hash_map<AllocClass, std::size_t> rows_;  // indices of sum_.rows
   std::uint64_t processes_ = 0, forked_ = 0;
+  std::optional<double> allocated_words_ = 0;
   Estimate largest_peak_;
   int pid_of_largest_ = 0;
 };

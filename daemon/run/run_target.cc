@@ -19,6 +19,14 @@ constexpr std::uint64_t kShortestWindowNs = 5'000'000, kLongestWindowNs = 1'000'
 constexpr std::uint64_t kWindowsSoFar = 100;  // a window lasts 1/100 of the time so far
 constexpr std::uint64_t kRenewNs = AgentControl::kLeaseNs / 3;
 
+std::uint64_t realtime_of(std::uint64_t monotonic) {
+  return realtime_ns() - (monotonic_ns() - monotonic);
+}
+
+double allocated_by(const GcStats& stats) {
+  return stats.minor_words + stats.major_words - stats.promoted_words;
+}
+
 std::string name_of_capture(memprof_capture_by capture) {
   return capture == MEMPROF_CAPTURE_BY_AGENT ? "agent" : "runtime";
 }
@@ -89,6 +97,7 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
       counters.ok()) {
     counters_ = *std::move(counters);
   }
+  note_words_before();
   ASSIGN_OR_RETURN(symbolizer_, program_->names_at(load_bias_));
   PipelineLimits limits;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
@@ -129,10 +138,58 @@ void RunTarget::read_counters() {
   if (const auto stats = counters_->read(agent_); stats.ok()) gc_ = *stats;
 }
 
+// A program that was started has allocated nothing before sampling began.
+void RunTarget::note_words_before() {
+  gc_ = {};
+  if (!is_certain_) {
+    words_before_ = 0;
+    return;
+  }
+  read_counters();
+  if (gc_.valid) words_before_ = allocated_by(gc_);
+}
+
+std::optional<double> RunTarget::allocated_words() const {
+  if (!gc_.valid || !words_before_) return std::nullopt;
+  return std::max(0.0, allocated_by(gc_) - *words_before_);
+}
+
+// The agent ends a session by itself when its lease has run out.
+bool RunTarget::has_lapsed() const {
+  const auto status = agent_.status();
+  return lapsed_ns() != 0 && sampling() && status.ok() && status->state == MEMPROF_AGENT_IDLE;
+}
+
+// We may have been stopped since the last renewal, in the middle of anything.
+std::uint64_t RunTarget::lapsed_ns() const {
+  const std::uint64_t over = renewed_ns_ + AgentControl::kLeaseNs;
+  return renewed_ns_ != 0 && monotonic_ns() > over ? over : lapsed_ns_;
+}
+
+void RunTarget::withdraw() {
+  withdrawn_ns_ = has_lapsed() ? lapsed_ns() : monotonic_ns();
+  agent_.end_session();
+}
+
+std::uint64_t RunTarget::ended_ns() const {
+  return withdrawn_ns_ == 0 && has_lapsed() ? lapsed_ns() : withdrawn_ns_;
+}
+
+std::uint64_t RunTarget::end_or_now_ns() const {
+  const std::uint64_t ended = ended_ns();
+  return ended == 0 ? monotonic_ns() : std::max(ended, pipeline_->aggregator().now_ns());
+}
+
+double RunTarget::sampled_seconds() const {
+  if (!sampling()) return 0;
+  const std::uint64_t end = realtime_of(end_or_now_ns());
+  return static_cast<double>(end - std::min(end, began_ns_)) / 1e9;
+}
+
 void RunTarget::close_window() {
   read_counters();
-  agent_.catch_up(*pipeline_);
-  const std::uint64_t now = std::max(realtime_ns(), history_.last_close_ns() + 1);
+  agent_.catch_up(*pipeline_, ended_ns());
+  const std::uint64_t now = std::max(realtime_of(end_or_now_ns()), history_.last_close_ns() + 1);
   const TargetCounters& totals = pipeline_->aggregator().totals();
   history_.close_window(now, [this](const auto& use) { pipeline_->close_interval(use); },
                         {.live = totals.live,
@@ -147,6 +204,7 @@ void RunTarget::close_window() {
 void RunTarget::update() {
   const std::uint64_t now = monotonic_ns();
   if (now - renewed_ns_ >= kRenewNs) {
+    lapsed_ns_ = lapsed_ns();
     renewed_ns_ = now;
     agent_.renew();
   }
@@ -162,8 +220,9 @@ void RunTarget::update() {
     awaits_session_ = false;
     began_ns_ = realtime_ns();
     history_ = History(began_ns_);
+    note_words_before();
   }
-  if (!awaits_session_ && window_is_due()) close_window();
+  if (!awaits_session_ && withdrawn_ns_ == 0 && window_is_due()) close_window();
   tap_->flush();
 }
 
@@ -195,8 +254,7 @@ bool RunTarget::stopped() const {
 std::string RunTarget::why_not_sampling() const {
   const auto status = agent_.status();
   if (!status.ok()) return "";
-  // The agent ends a session by itself when its lease has run out.
-  if (sampling() && status->state == MEMPROF_AGENT_IDLE) {
+  if (has_lapsed()) {
     return absl::StrCat("was not sampled any more, because memprofctl was stopped for more than ",
                         AgentControl::kLeaseNs / 1'000'000'000, " s");
   }
@@ -218,11 +276,11 @@ std::string RunTarget::why_not_sampling() const {
 void RunTarget::end(TargetState state, const std::string& message) {
   if (!begun()) return;
   tap_->update();
-  agent_.catch_up(*pipeline_);
+  agent_.catch_up(*pipeline_, ended_ns());
   pipeline_->end();
   close_window();
+  publish(state, message);  // first: recordings that end with the events read the time of the end
   tap_->close();
-  publish(state, message);
 }
 
 void RunTarget::publish(TargetState state, const std::string& message) {
@@ -239,7 +297,7 @@ void RunTarget::publish(TargetState state, const std::string& message) {
                     .message = message,
                     .end = end_,
                     .sampling_rate = rate_};
-  snapshot->time_ns = realtime_ns();
+  snapshot->time_ns = history_.last_close_ns();
   snapshot->attached_ns = began_ns_;
   snapshot->gc = gc_;
   snapshot->symbolizer = symbolizer_;

@@ -56,8 +56,9 @@ class RunTarget final : public SnapshotSource {
   void update();
   // Publishes a snapshot of the events read so far, while the program runs.
   void refresh();
-  // Call it before finish() if the program still runs, which then continues without a session.
-  void withdraw() { agent_.end_session(); }
+  // Ends the session of a program that still runs, which continues without one. The time of the
+  // target ends here, or with a later event: an idle program's agent takes a while to stop.
+  void withdraw();
   // Call it after a last update(), once the started program has ended.
   void finish(const ProgramEnd& end);
   // Call it instead of finish() if the program continues, after withdraw().
@@ -68,6 +69,11 @@ class RunTarget final : public SnapshotSource {
   // of a sentence that starts with the program. Empty: it runs, or waits.
   std::string why_not_sampling() const;
 
+  // Seconds for which samples have been taken; 0 before.
+  double sampled_seconds() const;
+  // Words that the program has allocated at least while it was sampled, by the runtime's own
+  // counters, which may have been read a moment before its end; nothing: they cannot be read.
+  std::optional<double> allocated_words() const;
   // True if the agent has announced the session.
   bool sampling() const { return begun() && pipeline_->announced(generation_); }
   // True if a program's agent has taken the memory and events can be read.
@@ -99,6 +105,13 @@ class RunTarget final : public SnapshotSource {
   void begin(const ShareTaker& taker);
   absl::Status begin_pipeline(const ShareTaker& taker);
   void read_counters();
+  void note_words_before();
+  bool has_lapsed() const;
+  // CLOCK_MONOTONIC: when the lease last ended, because we were stopped; 0: never.
+  std::uint64_t lapsed_ns() const;
+  // CLOCK_MONOTONIC: when sampling ended although the program runs; 0: it goes on.
+  std::uint64_t ended_ns() const;
+  std::uint64_t end_or_now_ns() const;
   void close_window();
   bool window_is_due() const;
   void publish(TargetState state, const std::string& message);
@@ -119,11 +132,16 @@ class RunTarget final : public SnapshotSource {
   ProgramEnd end_;
   std::optional<RuntimeCounters> counters_;  // nothing: they cannot be read
   GcStats gc_;                               // as last read
+  // Words that the program had allocated when sampling began; unset: unknown.
+  std::optional<double> words_before_;
   std::shared_ptr<Symbolizer> symbolizer_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<EventTap> tap_;
   History history_;
-  std::uint64_t renewed_ns_ = 0;  // CLOCK_MONOTONIC
+  // CLOCK_MONOTONIC.
+  std::uint64_t renewed_ns_ = 0;
+  std::uint64_t lapsed_ns_ = 0;     // lapsed_ns() before the last renewal
+  std::uint64_t withdrawn_ns_ = 0;  // 0: not yet
 
   Mutex mutex_;
   ProfileSnapshotPtr published_ ABSL_GUARDED_BY(mutex_);

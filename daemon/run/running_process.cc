@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -23,7 +22,6 @@
 #include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/run/own_process.h"
-#include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
@@ -42,28 +40,29 @@ constexpr milliseconds kMostBetween{500};
 constexpr int kMostClosed = 10;
 constexpr char kStart[] = "start the program with memprofctl run -- PROGRAM";
 
-// A filter that cannot be read might kill the program, and any thread may come to load the agent.
-// The kernel tells only how many filters a thread has. Those of a container are ours too: this
-// process, the container's first one and the thread then have as many.
-absl::Status check_filters_are_ours(int pid) {
+// True if every thread has as many filters as this process, and these are the container's: its
+// first process has them too.
+absl::StatusOr<bool> has_filters_of_container(int pid) {
   const ProcFs proc;
   ASSIGN_OR_RETURN(const ProcessStatus own, proc.status_of_self());
   const absl::StatusOr<ProcessStatus> first = proc.status(1);
-  const bool is_container =
-      first.ok() && first->seccomp == own.seccomp && first->seccomp_filters == own.seccomp_filters;
-  ASSIGN_OR_RETURN(const std::vector<int> tasks, proc.tasks(pid));
-  for (const int tid : tasks) {
-    const absl::StatusOr<ProcessStatus> thread = proc.thread_status(pid, tid);
-    if (absl::IsNotFound(thread.status())) continue;
-    RETURN_IF_ERROR(thread.status());
-    const bool is_ours = is_container && thread->seccomp == own.seccomp &&
-                         thread->seccomp_filters == own.seccomp_filters;
-    if (thread->seccomp == 0 || is_ours) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
-        kStart));
+  if (!first.ok() || first->seccomp != own.seccomp ||
+      first->seccomp_filters != own.seccomp_filters) {
+    return false;
   }
-  return absl::OkStatus();
+  return has_one_set_of_filters(pid, own);
+}
+
+// A filter that cannot be read might kill the program, and any thread may come to load the agent.
+absl::Status check_filters_are_known(int pid) {
+  const ProcessStatus without_filter;
+  ASSIGN_OR_RETURN(const bool is_free, has_one_set_of_filters(pid, without_filter));
+  if (is_free) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool is_of_container, has_filters_of_container(pid));
+  if (is_of_container) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
+      kStart));
 }
 
 // Returns the address of the agent's memprof_share_order, by the file that the agent was found in.
@@ -90,15 +89,6 @@ absl::Status not_shared(int pid, int error) {
 bool has_limited_memory(int pid) {
   rlimit limit{};
   return ::prlimit(pid, RLIMIT_AS, nullptr, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-// An agent of before whose file was replaced since, by an upgrade, or that memprofd has put into
-// memory: only a privileged process can read it.
-bool is_agent_without_file(const Mapping& mapping, std::string_view agent_path) {
-  const std::string_view path = without_deleted(mapping.path);
-  const bool is_replaced =
-      path.size() != mapping.path.size() && base_name(path) == base_name(agent_path);
-  return mapping.executable && (is_replaced || mapping.path == kAgentMemfdMapping);
 }
 
 // The program chooses the number, and opening a device has effects: only a regular file is opened,
@@ -147,7 +137,7 @@ absl::StatusOr<std::unique_ptr<RunningProcess>> RunningProcess::inspect(int pid,
 absl::Status RunningProcess::begin() {
   const int pid = target_.pid;
   begun_at_ = asked_at_ = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(check_filters_are_ours(pid));
+  RETURN_IF_ERROR(check_filters_are_known(pid));
   ASSIGN_OR_RETURN(const AgentPlan plan, read_agent_status(target_));
   if (!plan.why_none.empty()) return absl::FailedPreconditionError(plan.why_none);
   collections_.emplace(target_);
@@ -159,12 +149,6 @@ absl::Status RunningProcess::begin() {
         "restart the program"));
   }
   ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
-  for (const Mapping& mapping : maps) {
-    if (!is_agent_without_file(mapping, file_.path)) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("pid ", pid, " holds an agent whose file is gone; restart the program, or ",
-                     "profile it with memprofd as root"));
-  }
   ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
   if (!sees_file(ProcFs(), pid, file_.path)) {
     return absl::FailedPreconditionError(

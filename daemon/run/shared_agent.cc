@@ -205,7 +205,7 @@ void SharedAgent::drain(Pipeline& pipeline) {
   }
 }
 
-void SharedAgent::catch_up(Pipeline& pipeline) {
+void SharedAgent::catch_up(Pipeline& pipeline, std::uint64_t ended_ns) {
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
   if (const auto shared = memory()) {
@@ -213,7 +213,7 @@ void SharedAgent::catch_up(Pipeline& pipeline) {
   }
   drain(pipeline);
   pipeline.on_tails(tails, asked_at_ns);
-  if (!tails.empty()) pipeline.advance_clock_to(asked_at_ns);
+  if (!tails.empty()) pipeline.advance_clock_to(ended_ns != 0 ? ended_ns : asked_at_ns);
 }
 
 std::uint64_t SharedAgent::control_address() const {

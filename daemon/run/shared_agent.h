@@ -68,8 +68,9 @@ class SharedAgent {
 
   // Passes events from the ring to the pipeline. Reads no more once the memory is damaged.
   void drain(Pipeline& pipeline);
-  // The same, followed by the records of unfinished batches.
-  void catch_up(Pipeline& pipeline);
+  // The same, followed by the records of unfinished batches. ended_ns: CLOCK_MONOTONIC, when
+  // sampling ended; 0: it goes on.
+  void catch_up(Pipeline& pipeline, std::uint64_t ended_ns = 0);
   // Address of memprof_agent_control in the program; 0: no program has taken the memory.
   std::uint64_t control_address() const;
   // State reported by the agent. kOutOfRange: no program has taken the memory.

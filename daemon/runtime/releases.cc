@@ -2,6 +2,7 @@
 #include "daemon/runtime/releases.h"
 
 #include "agent-lib/include/memprof_agent_abi.h"
+#include "agent-lib/include/memprof_ocaml4_abi.h"
 
 namespace memprofd {
 namespace {
@@ -258,7 +259,11 @@ static_assert(std::ranges::all_of(kReleases, is_complete));
 constexpr bool suits_the_agent(const Release& release) {
   const RuntimeFacts& facts = release.facts;
   if (!release.tested.has(Capability::kAttach)) return true;
-  if (!facts.domains) return facts.local_roots == facts.bottom_of_stack + MEMPROF_STATE_LOCAL_ROOTS;
+  if (!facts.domains) {
+    return facts.local_roots == facts.bottom_of_stack + MEMPROF_STATE_LOCAL_ROOTS &&
+           facts.young_start == MEMPROF_OCAML4_YOUNG_START &&
+           facts.young_alloc_end == MEMPROF_OCAML4_YOUNG_ALLOC_END;
+  }
   return facts.young_ptr == MEMPROF_DOMAIN_YOUNG_PTR &&
          facts.young_start == MEMPROF_DOMAIN_YOUNG_START &&
          facts.young_alloc_end == MEMPROF_DOMAIN_YOUNG_END &&

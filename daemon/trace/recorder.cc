@@ -91,7 +91,7 @@ TraceRecorder::TraceRecorder(SnapshotSource& source, const ProfileSnapshot& targ
 bool TraceRecorder::step() {
   const EventRead read = reader_.read(kEventsARead, kStep);
   if (!recording_.put(read)) return false;
-  if (read.ended) return recording_.end(end_of_target());
+  if (read.ended) return end_with_target();
   const auto now = steady_clock::now();
   if (options_.max_seconds > 0 &&
       std::chrono::duration<double>(now - began_).count() >= options_.max_seconds) {
@@ -112,15 +112,18 @@ void TraceRecorder::finish(const std::string& why) {
     if (!recording_.put(read) || read.slices.empty()) break;
     for (const EventSlice& slice : read.slices) events += slice.events().size();
   }
-  recording_.end(why);
+  recording_.end(why, monotonic_ns());
 }
 
-std::string TraceRecorder::end_of_target() {
+bool TraceRecorder::end_with_target() {
   const absl::StatusOr<ProfileSnapshotPtr> target = source_.snapshot(pid_);
-  const bool known = target.ok() && !(*target)->info.message.empty() &&
-                     (*target)->info.state != TargetState::kWaiting;
-  return absl::StrCat("pid ", pid_, ": ",
-                      known ? (*target)->info.message : "it is no longer profiled");
+  const bool has_ended = target.ok() && (*target)->info.state != TargetState::kWaiting &&
+                         (*target)->info.state != TargetState::kSampling;
+  const bool known = has_ended && !(*target)->info.message.empty();
+  const std::uint64_t ago_ns = has_ended ? (*target)->age(realtime_ns()).count() : 0;
+  return recording_.end(absl::StrCat("pid ", pid_, ": ",
+                                     known ? (*target)->info.message : "it is no longer profiled"),
+                        monotonic_ns() - ago_ns);
 }
 
 }  // namespace memprofd

@@ -45,7 +45,7 @@ class TraceRecorder {
  private:
   TraceRecorder(SnapshotSource& source, const ProfileSnapshot& target, EventReader reader,
                 TraceOutput& output, const RecorderOptions& options);
-  std::string end_of_target();
+  bool end_with_target();
 
   SnapshotSource& source_;
   const int pid_;

@@ -79,8 +79,8 @@ bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
   } else {
     return true;
   }
-  if (!options_.rotate) return end(why);
-  if (!flush()) return false;
+  if (!options_.rotate) return end(why, time_ns);
+  if (!extend_file(time_ns)) return false;
   close_file();
   return begin_file(rate, time_ns);
 }
@@ -167,8 +167,15 @@ bool TraceRecording::flush() {
   return status.ok() || fail(status);
 }
 
-bool TraceRecording::end(const std::string& why) {
+bool TraceRecording::extend_file(std::uint64_t until_ns) {
   if (!flush()) return false;
+  const absl::Status status = writer_->end(unix_us(until_ns));
+  stats_.bytes = bytes_before_ + writer_->bytes_written();
+  return status.ok() || fail(status);
+}
+
+bool TraceRecording::end(const std::string& why, std::uint64_t until_ns) {
+  if (!(until_ns == 0 ? flush() : extend_file(until_ns))) return false;
   ended_ = why;
   close_file();
   return false;

@@ -92,8 +92,9 @@ class TraceRecording {
   bool put(const EventRead& read);
   // Afterwards the output has a complete file with everything so far, even if there were no events.
   bool flush();
-  // Flushes. why: one line; the reason of an earlier end is kept.
-  bool end(const std::string& why);
+  // Flushes. why: one line; the reason of an earlier end is kept. until_ns: CLOCK_MONOTONIC; the
+  // trace lasts until then, also if the last event was earlier.
+  bool end(const std::string& why, std::uint64_t until_ns = 0);
 
   const RecordingStats& stats() const { return stats_; }
   // Reason of the end; empty while recording.
@@ -115,6 +116,8 @@ class TraceRecording {
   bool begin_file(double rate, std::uint64_t start_ns);
   bool is_full() const;
   bool fail(const absl::Status& status);
+  // Lets the current file last until that time.
+  bool extend_file(std::uint64_t until_ns);
   void close_file();
   std::uint64_t unix_us(std::uint64_t monotonic_ns) const;
 

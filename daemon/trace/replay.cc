@@ -89,7 +89,7 @@ class Replayer final : public ctf::Visitor {
   void on_promote(const ctf::Promote& event) override { put(event, What::kPromote); }
   void on_collect(const ctf::Collect& event) override { put(event, What::kCollect); }
 
-  ProfileSnapshotPtr finish();
+  ProfileSnapshotPtr finish(std::uint64_t end_us);
 
  private:
   void put(const ctf::BlockEvent& event, What what) {
@@ -194,8 +194,10 @@ void Replayer::close_window(std::uint64_t time_ns) {
   }
 }
 
-ProfileSnapshotPtr Replayer::finish() {
+ProfileSnapshotPtr Replayer::finish(std::uint64_t end_us) {
   order_.finish([this](const TraceEvent& next) { take(next); });
+  advance(ns_of(end_us));
+  aggregator_.advance_clock_to(now_ns_);
   const std::uint64_t end_ns = now_ns_ + 1000;  // after the last event
   close_window(end_ns);
   auto snapshot = std::make_shared<ProfileSnapshot>();
@@ -229,7 +231,8 @@ absl::StatusOr<Replay> replay_trace(const std::string& path) {
   RETURN_IF_ERROR(check(reader.info(), path));
   Replayer replayer(reader.info(), reader.version());
   ctf::ReadSummary summary = reader.read(replayer);
-  return Replay{replayer.finish(), std::move(summary), reader.version()};
+  const std::uint64_t end_us = summary.last_time_us;
+  return Replay{replayer.finish(end_us), std::move(summary), reader.version()};
 }
 
 absl::StatusOr<ProfileSnapshotPtr> TraceFileSource::snapshot(int pid) {

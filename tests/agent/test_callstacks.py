@@ -6,7 +6,7 @@ import unittest
 
 import fake_runtime
 
-PARTS = ("buffers.c", "share_ring.c", "packed.c", "callstacks.c", *fake_runtime.WALK)
+PARTS = ("buffers.c", "share_ring.c", "share_reserve.c", "packed.c", "callstacks.c", *fake_runtime.WALK)
 SLOTS = 7
 
 

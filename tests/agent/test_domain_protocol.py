@@ -6,8 +6,8 @@ import unittest
 
 import fake_runtime
 
-PARTS = ("session.c", "pauses.c", "tracked_entries.c", "domains.c", "profiles.c", "random.c", "sections.c", "domain_words.c", "buffers.c", "share_ring.c", "batch.c",
-         "packed.c", "callstacks.c", "snapshot_domains.c", *fake_runtime.WALK)
+PARTS = ("session.c", "pauses.c", "tracked_entries.c", "domains.c", "profiles.c", "random.c", "sections.c", "domain_words.c", "buffers.c", "share_ring.c",
+         "share_reserve.c", "batch.c", "packed.c", "callstacks.c", "snapshot_domains.c", *fake_runtime.WALK)
 
 
 def steps():

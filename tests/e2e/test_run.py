@@ -2,6 +2,7 @@
 """memprofctl run: programs from their first allocation to their end, by a user without
 privileges."""
 
+import gzip
 import json
 import math
 import os
@@ -10,12 +11,14 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 import xml.etree.ElementTree
 
 import answers
 import harness
 from harness import E2ETest, Process, TARGETS, TARGETS5, eventually, memprofctl, sum_sites
+from test_profiles import message_modules
 
 RATE = 1e-3
 UNPRIVILEGED = ("setpriv", "--inh-caps", "-all", "--bounding-set", "-all", "--no-new-privs")
@@ -94,6 +97,37 @@ class Numbers(RunCase):
             found.append({name: int(site["samples"]) for name, site in self.sites(file).items() if "Known_alloc.site" in name})
         self.assertGreater(sum(found[0].values()), 100)
         self.assertNotEqual(*found)
+
+    def test_length(self):
+        """All outputs last until the end of a program that is idle then."""
+        files = [self.folder / f"a.{ending}" for ending in ("json", "ctf", "pb.gz")]
+        began = time.time_ns()
+        run = self.ready("ends", options=[f"--out={file}" for file in files], rate=1e-2)
+        run.send("hold 1")
+        self.assertEqual("held", run.read_line())
+        idle = time.time_ns()
+        eventually(lambda: time.time_ns() - idle > 2 * (idle - began), "it has been idle for longer than it has worked")
+        (child,) = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        self.assertEqual(128 + signal.SIGKILL, run.wait(), run.stderr())
+        begin, end = (int(answers.answer(files[0].read_text())["range"][f"{name}_unix_ns"]) for name in ("begin", "end"))
+        self.assertGreater(end, idle + 2 * (idle - began))
+        traced = answers.answer(memprofctl("report", "-o", "json", files[1]).stdout)
+        self.assertAlmostEqual(end, int(traced["range"]["end_unix_ns"]), delta=(end - idle) / 20)
+        pprof, = message_modules(self.folder, "pprof/profile.proto")
+        profile = pprof.Profile.FromString(gzip.decompress(files[2].read_bytes()))
+        self.assertEqual((begin, end), (profile.time_nanos, profile.time_nanos + profile.duration_nanos))
+        ((count, unit),) = re.findall(r"ran for ([\d.]+) (ms|s|min);", run.stderr())
+        seconds = float(count) * {"ms": 1e-3, "s": 1, "min": 60}[unit]
+        self.assertAlmostEqual((end - begin) / 1e9, seconds, delta=seconds / 20)
+
+    def test_no_sample(self):
+        """The report says so, and what to do."""
+        done = self.run_to_end(self.program("ends"), rate=1e-9, text="hold 1\nexit 0\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if "nothing was sampled" in line]
+        self.assertEqual(1, len(lines), done.stderr)
+        self.assertRegex(lines[0], r"^memprofctl: nothing was sampled.* at 1e-09/word .*; give a higher --sampling-rate")
 
     def test_every_block(self):
         """At rate 1 nothing is missing, not even the standard library's allocations before the

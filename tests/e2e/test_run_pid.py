@@ -44,6 +44,9 @@ class PidCase(RunCase):
         return subprocess.run(self.pid_command(pid, *options), capture_output=True, text=True, timeout=harness.TIMEOUT,
                               check=False)
 
+    def limit(self, target, limit):
+        subprocess.run([*self.user, "prlimit", "--pid", str(target.pid), limit], check=True)
+
     def answer(self, target, command):
         target.send(command)
         line = target.read_line()
@@ -60,6 +63,15 @@ class PidCase(RunCase):
 
     def end(self, run):
         self.assertEqual(0, run.stop(signal.SIGINT), run.stderr())
+
+    def shared_of(self, pid):
+        """Memory of a process that it shares, and descriptors of such memory."""
+        links = [os.readlink(name) for name in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+        return [line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() + links if "memprof-share" in line]
+
+    def wait_nothing_shared(self, pid):
+        """An idle agent takes its data back in a minor collection, which the program makes by itself."""
+        eventually(lambda: not self.shared_of(pid), "nothing is left of the memory that was shared")
 
     def work(self, target):
         answer = self.answer(target, "stat")
@@ -144,8 +156,36 @@ class Ends(PidCase):
         run = self.attach(target, rate=1e-9)
         self.wait_sampling(run)
         self.end(run)
-        eventually(lambda: "memprof-share" not in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "nothing is shared")
+        self.wait_nothing_shared(target.pid)
         self.assert_sampled(target, 500)
+
+    def test_no_sample(self):
+        """The report says how much the program has allocated, how many samples that gives, and what to do."""
+        target = self.begin("known_alloc")
+        run = self.attach(target, rate=1e-9)
+        self.wait_sampling(run, target)
+        before = self.work(target)
+        self.answer(target, "go 1")
+        words = self.work(target) - before
+        self.end(run)
+        found = re.search(r"memprofctl: nothing was sampled: the program has allocated at least ([\d.]+) (.)iB, for which (\S+) "
+                          r"samples are expected at 1e-09/word .*; give a higher --sampling-rate, such as 0\.\d", run.stderr())
+        self.assertTrue(found, run.stderr())
+        bytes_ = float(found[1]) * {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+        self.assertGreater(bytes_, 8 * words * 0.8)  # the runtime counts some words of the major heap at the next slice only
+        self.assertLess(bytes_, 8 * words * 4)
+        self.assertAlmostEqual(float(found[3]), bytes_ / 8 * 1e-9, delta=bytes_ / 8 * 1e-10)
+
+    def test_length(self):
+        """It ends when memprofctl ends the session, although the agent of an idle program takes longer to answer."""
+        target = self.begin("ends")
+        run = self.attach(target, "--out", self.folder / "a.json", "--out", self.folder / "a.ctf")
+        self.wait_sampling(run, target, "hold 1")
+        told = time.time_ns()
+        self.end(run)
+        took = time.time_ns() - told
+        for answer in ((self.folder / "a.json").read_text(), memprofctl("report", "-o", "json", self.folder / "a.ctf").stdout):
+            self.assertLess(int(answers.answer(answer)["range"]["end_unix_ns"]) - told, took / 2)
 
     def test_a_file_that_cannot_be_written(self):
         """The report and the other files come nevertheless."""
@@ -209,14 +249,18 @@ class Ends(PidCase):
     def test_run_is_stopped(self):
         """The agent ends a session whose reader does not renew its lease; the reader says so."""
         target = self.begin("busy_threads", "busy")
-        run = self.attach(target)
+        run = self.attach(target, "--out", self.folder / "a.json")
         self.wait_sampling(run)
         os.kill(run.pid, signal.SIGSTOP)
-        eventually(lambda: "memprof-share" not in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "the lease has run out")
+        self.wait_nothing_shared(target.pid)
+        ended = time.time_ns()
         self.assert_goes_on(target)
         os.kill(run.pid, signal.SIGCONT)
         self.assertEqual(0, run.wait(), run.stderr())
         self.assertIn("memprofctl was stopped for more than 15 s; sampling ended after ", run.stderr())
+        (after,), (lasted,) = (re.findall(rf"{words} ([^;\n]+)", run.stderr()) for words in ("sampling ended after", "profiled for"))
+        self.assertEqual(after, lasted)
+        self.assertLess(int(answers.answer((self.folder / "a.json").read_text())["range"]["end_unix_ns"]), ended)
 
     def test_exec(self):
         target = self.begin("execer")
@@ -229,6 +273,25 @@ class Ends(PidCase):
             pass
         target.send("exit 5")
         self.assertEqual(5, target.wait())
+
+    def test_limit_of_address_space(self):
+        """Lowered below what the program has during a session: neither a child nor the program itself shares memory after
+        the end, and the next run works."""
+        target = self.begin("forks")
+        run = self.attach(target)
+        self.wait_sampling(run, target, "work 1 1")
+        self.limit(target, "--as=1:")
+        child = self.answer(target, "fork")["pid"]
+        self.wait_nothing_shared(child)
+        self.end(run)
+        self.wait_nothing_shared(target.pid)
+        self.limit(target, "--as=unlimited:")
+        run = self.attach(target, "--out", self.folder / "a.json", rate=1e-2)
+        self.wait_sampling(run, target, "work 1 1")
+        self.end(run)
+        self.assertIn("Forks.parent_work", self.sites("a.json"))
+        target.send("exit")
+        self.assertEqual(0, target.wait())
 
     def test_children_are_not_followed(self):
         """A forked child has memory of its own, and its work is not counted."""
@@ -266,27 +329,17 @@ class Killed(PidCase):
             run.wait()
             self.assert_goes_on(target)
         self.assert_sampled(target, self.SAMPLED_WORK)
-        self.wait_nothing_shared(target)
+        self.wait_nothing_shared(target.pid)
         self.assert_output(target, expected)
-
-    def shared_of(self, target):
-        """Its memory that it shares, and descriptors of such memory."""
-        folder = pathlib.Path(f"/proc/{target.pid}/fd")
-        links = [os.readlink(name) for name in folder.iterdir()]
-        return [line for line in pathlib.Path(f"/proc/{target.pid}/maps").read_text().splitlines() + links if "memprof-share" in line]
-
-    def wait_nothing_shared(self, target):
-        """An idle agent takes its data back in a minor collection, which the program makes by itself."""
-        eventually(lambda: not self.shared_of(target), "nothing is left of the memory that was shared")
 
     def test_killed_before_the_session(self):
         """The order is a lease: nothing stays shared after it, although no further run comes."""
         target = self.begin(*self.BUSY)
         run = self.attach(target)
-        eventually(lambda: self.shared_of(target), "it has been ordered")
+        eventually(lambda: self.shared_of(target.pid), "it has been ordered")
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
-        self.wait_nothing_shared(target)
+        self.wait_nothing_shared(target.pid)
         self.assert_goes_on(target)
 
     def test_killed_while_the_agent_is_loaded(self):
@@ -310,7 +363,7 @@ class Killed(PidCase):
             run = self.attach(target)
             self.wait_sampling(run)
             self.end(run)
-            self.wait_nothing_shared(target)
+            self.wait_nothing_shared(target.pid)
         run_once()
         mappings, descriptors = len(harness.mappings(target.pid)), len(os.listdir(f"/proc/{target.pid}/fd"))
         for _ in range(6):
@@ -585,7 +638,7 @@ class Refusals(PidCase):
         for limit in ("--fsize=1000000", "--nofile=3"):
             with self.subTest(limit):
                 target = self.begin("busy_threads", "busy")
-                subprocess.run([*self.user, "prlimit", "--pid", str(target.pid), limit], check=True)
+                self.limit(target, limit)
                 run = self.attach(target)
                 self.assertIn(run.wait(), (harness.LIMIT, harness.AGENT), run.stderr())
                 self.assert_one_line(run.stderr(), f"pid {target.pid}")

@@ -7,13 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_control.h"
+#include "daemon/discover/agent_names.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
-
-constexpr char kAgentName[] = "libmemprof_agent.so";
 
 absl::Status unusable(const std::string& path, const std::string& why) {
   return absl::DataLossError(

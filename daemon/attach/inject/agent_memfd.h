@@ -20,10 +20,6 @@
 
 namespace memprofd {
 
-// Name of the copy in the process, and in its mappings.
-inline constexpr std::string_view kAgentMemfdName = "memprof_agent";
-inline constexpr std::string_view kAgentMemfdMapping = "/memfd:memprof_agent (deleted)";
-
 // A variant of that path under which a process that holds `agents` agents has loaded no file yet.
 // The dynamic linker identifies files by name, even if the file of that name has been replaced
 // since.

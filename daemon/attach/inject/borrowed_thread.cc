@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
+#include "daemon/discover/agent_names.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"

@@ -133,8 +133,13 @@ class Injector::InjectionAttempt {
     if (!tid) return std::nullopt;
     if (blocks(thread_, kSignal)) return refuse(Obstacle::kSignalBlocked);
     if (thread_.tracer_pid != 0) return refuse(Obstacle::kTraced);
-    one_set_of_filters_ = thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_);
+    note_filters();
     return tid;
+  }
+
+  void note_filters() {
+    one_set_of_filters_ =
+        thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_).value_or(false);
   }
 
   // BPF reports the host's thread id; memprofd may be in a pid namespace.
@@ -211,7 +216,7 @@ class Injector::InjectionAttempt {
     auto status = ProcFs().thread_status(target_.pid, program->tid());
     if (!status.ok()) return not_now(status.status());
     thread_ = *std::move(status);
-    one_set_of_filters_ = thread_.seccomp == 0 || has_one_set_of_filters(target_.pid, thread_);
+    note_filters();
     stopped_at_ = monotonic_ns();
     auto stopped = stop_in_call(*program, session_);
     if (absl::IsAlreadyExists(stopped.status())) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/ptrace_session.h"
+#include "daemon/util/status_macros.h"
 
 namespace memprofd {
 namespace {
@@ -240,14 +241,20 @@ const FilteredCall* first_refused(std::span<const SeccompFilter> filters,
   return nullptr;
 }
 
-bool has_one_set_of_filters(int pid, const ProcessStatus& thread) {
-  const auto tasks = ProcFs().tasks(pid);
-  return tasks.ok() && std::all_of(tasks->begin(), tasks->end(), [&](int tid) {
-           const auto other = ProcFs().thread_status(pid, tid);
-           return absl::IsNotFound(other.status()) ||
-                  (other.ok() && other->seccomp == thread.seccomp &&
-                   other->seccomp_filters == thread.seccomp_filters);
-         });
+absl::StatusOr<bool> has_one_set_of_filters(int pid, const ProcessStatus& thread) {
+  const ProcFs proc;
+  ASSIGN_OR_RETURN(const std::vector<int> tasks, proc.tasks(pid));
+  for (const int tid : tasks) {
+    const absl::StatusOr<ProcessStatus> other = proc.thread_status(pid, tid);
+    if (absl::IsNotFound(other.status())) continue;
+    RETURN_IF_ERROR(other.status());
+    if (other->seccomp != thread.seccomp || other->seccomp_filters != thread.seccomp_filters) {
+      return false;
+    }
+  }
+  // Its threads may all have ended meanwhile.
+  RETURN_IF_ERROR(proc.status(pid).status());
+  return true;
 }
 
 absl::Status check_filters(const PtraceSession& session, int pid,

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "daemon/discover/proc_fs.h"
 
 namespace memprofd {
@@ -39,9 +40,9 @@ using SeccompFilter = std::vector<sock_filter>;
 const FilteredCall* first_refused(std::span<const SeccompFilter> filters,
                                   std::span<const FilteredCall> calls);
 
-// True if all threads of the process have the same filters as this thread, as far as can be
-// determined.
-bool has_one_set_of_filters(int pid, const ProcessStatus& thread);
+// True if all threads of the process have the same filters as this thread, which may be of another
+// process: the kernel shows only how many a thread has. kNotFound: the process has ended.
+absl::StatusOr<bool> has_one_set_of_filters(int pid, const ProcessStatus& thread);
 
 // kFailedPrecondition, with the reason in one line, unless the session's stopped thread of process
 // pid may make all of the calls.

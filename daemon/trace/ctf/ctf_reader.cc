@@ -181,6 +181,7 @@ void Reader::Impl::take_packet(std::span<const std::byte> packet, const PacketHe
     if (version_ >= kVersionDomains) domains_.forget_all();
   }
   if (header.verifier.code != 0) explain(header.verifier.code);
+  domain.last_time_us = std::max(domain.last_time_us, header.first_time_us);
   ByteReader in(packet.subspan(header_bytes(header.version)));
   while (!in.empty()) {
     const RawEvent event = get_event(in, header);

@@ -60,7 +60,7 @@ struct ReadSummary {
   std::uint64_t packets_early = 0;        // begin before the previous packet of their domain ends
 
   std::uint64_t first_time_us = 0;  // the trace's start
-  std::uint64_t last_time_us = 0;   // time of the last event
+  std::uint64_t last_time_us = 0;   // time of the last event, or of a later packet without any
   absl::Status read_error;          // the file could not be read to its end
 
   std::uint64_t events() const { return allocs + promotes + collects; }

@@ -234,6 +234,17 @@ absl::Status Writer::flush() {
   return status;
 }
 
+absl::Status Writer::end(std::uint64_t time_us) {
+  RETURN_IF_ERROR(flush());
+  std::uint64_t last_us = 0;
+  for (const auto& [id, domain] : domains_) last_us = std::max(last_us, domain->written_us);
+  if (time_us <= last_us) return absl::OkStatus();
+  Domain& domain = *domains_[0];
+  open_packet(domain, time_us);
+  domain.last_us = time_us;
+  return flush();
+}
+
 absl::Status Writer::write_all() {
   RETURN_IF_ERROR(write_info());
   RETURN_IF_ERROR(write_locations());

@@ -68,6 +68,9 @@ class Writer {
 
   // After this the sink has a complete, readable file.
   absl::Status flush();
+  // Flushes, and lets the trace last until that time at least: without a later event by a packet
+  // that has none. Once, at the end.
+  absl::Status end(std::uint64_t time_us);
 
   // Counts of data that the sink has taken, without the open packet.
   std::uint64_t bytes_written() const { return bytes_written_; }

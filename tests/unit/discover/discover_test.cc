@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 
+#include "daemon/attach/agent_plan.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/gc_stats.h"
@@ -435,6 +436,43 @@ void memprof_agent_poll(void) {
     ".asciz \"memprof\"\n.asciz \"batch\"\n.asciz \"\"\n994: .balign 4\n.popsection\n");
 }
 )";
+
+Mapping code_of(std::uint64_t begin, std::uint64_t inode, std::string path) {
+  Mapping mapping;
+  mapping.begin = begin;
+  mapping.end = begin + 4096;
+  mapping.executable = true;
+  mapping.inode = inode;
+  mapping.path = std::move(path);
+  return mapping;
+}
+
+TEST(FindAgents, AgentsWhoseFileIsGone) {
+  const auto program = ElfFile::open("/proc/self/exe", "this program");
+  ASSERT_TRUE(program.ok()) << program.status();
+  // No mapping begins at these addresses, so map_files does not show them.
+  const std::vector<AgentLocation> found = find_agents(
+      ProcFs(), ::getpid(),
+      {code_of(0x1000, 1, "/gone/libmemprof_agent.so (deleted)"),
+       code_of(0x3000, 1, "/gone/libmemprof_agent.so (deleted)"),
+       code_of(0x5000, 2, "/memfd:memprof_agent (deleted)"), code_of(0x7000, 3, "/gone/libc.so.6")},
+      **program, 0);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].path, "/gone/libmemprof_agent.so (deleted)");
+  EXPECT_EQ(found[1].path, "/memfd:memprof_agent (deleted)");
+  EXPECT_EQ(found[0].control_address + found[1].control_address, 0u);
+}
+
+TEST(AgentPlan, NoSecondAgentBesideOneThatIsHidden) {
+  Target target;
+  target.pid = ::getpid();
+  target.agents = {{.path = "/gone/libmemprof_agent.so (deleted)"}};
+  const auto plan = read_agent_status(target);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->why_none,
+              testing::AllOf(HasSubstr("whose file is gone (/gone/libmemprof_agent.so"),
+                             HasSubstr("restart the program")));
+}
 
 // A preloaded agent is found, also after another file has taken its name: the path still has to
 // open the mapped file.

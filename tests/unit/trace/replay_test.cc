@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include "daemon/aggregate/survival_curve.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/query/range.h"
 #include "daemon/query/select.h"
@@ -37,14 +38,14 @@ class ReplayTest : public ::testing::Test {
     return dir_.write("a.ctf", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   // Records the source's events in pieces, with flushes in between.
-  Replay record(TraceSource& source, RecordingOptions options = {},
-                const std::string& context = "") {
+  Replay record(TraceSource& source, RecordingOptions options = {}, const std::string& context = "",
+                std::uint64_t until_ns = 0) {
     MemoryOutput output;
     ctf::TraceInfo info = testing::example_trace_info();
     info.context = context;
     TraceRecording recording(output, symbolizer_, info, options);
     EXPECT_TRUE(recording.put(source.read()));
-    recording.end("done");
+    recording.end("done", until_ns);
     EXPECT_EQ(output.files.size(), 1u);
     bytes_ = output.files[0];
     return replay(write(bytes_));
@@ -150,6 +151,20 @@ TEST_F(ReplayTest, DescribesTheTarget) {
   EXPECT_EQ(info.sampling_rate, 1e-3);
   EXPECT_NEAR(static_cast<double>(replay.snapshot->time_ns - replay.snapshot->attached_ns), 2.5e9,
               1e4);
+}
+
+TEST_F(ReplayTest, LastsUntilTheRecordingEnded) {
+  for (const int version : {2, 3}) {
+    TraceSource source;
+    source.alloc(1, 1, 3, MEMPROF_ALLOC_MINOR, MEMPROF_SOURCE_NORMAL, 1);
+    const Replay replay = record(source, {.version = version}, "", source.now() + 90'000 * kMs);
+    const ProfileSnapshot& file = *replay.snapshot;
+    EXPECT_TRUE(replay.summary.complete()) << replay.summary.losses();
+    EXPECT_NEAR(static_cast<double>(file.time_ns - file.attached_ns), 90e9, 1e4);
+    EXPECT_EQ(file.history.newest_ns(), file.time_ns);
+    ASSERT_EQ(file.rows.size(), 1u);
+    EXPECT_GT(SurvivalCurve(file.rows[0].counters).watched_ns(), 60e9) << "the bucket of 90 s";
+  }
 }
 
 TEST_F(ReplayTest, HasTheHistoryOfTheTrace) {

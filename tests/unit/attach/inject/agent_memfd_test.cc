@@ -18,6 +18,7 @@
 #include <span>
 #include <thread>
 
+#include "daemon/discover/agent_names.h"
 #include "daemon/util/fd.h"
 #include "tests/kit/temp_dir.h"
 

@@ -182,6 +182,20 @@ TEST(SeccompFilter, WhatPassesHerePassesInTheKernel) {
   EXPECT_GT(refuses, 100);
 }
 
+TEST(SeccompFilter, ThreadsAreCompared) {
+  const absl::StatusOr<ProcessStatus> own = ProcFs().status_of_self();
+  ASSERT_TRUE(own.ok()) << own.status();
+  ProcessStatus other = *own;
+  ++other.seccomp_filters;
+  EXPECT_TRUE(has_one_set_of_filters(::getpid(), *own).value());
+  EXPECT_FALSE(has_one_set_of_filters(::getpid(), other).value());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(absl::IsNotFound(has_one_set_of_filters(child, *own).status()))
+      << "one that has ended does not differ";
+}
+
 TEST(SeccompFilter, AThreadsFiltersAreRead) {
   ASSERT_EQ(why_filters_are_hidden(), "") << "root, without a filter";
   const SeccompFilter first{kAllow}, second = like_a_containers();
