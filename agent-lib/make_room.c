@@ -41,10 +41,9 @@ extern value caml_thread_initialize(value unit) WEAK;
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
 	__attribute__((noreturn));
 
-/* The hooks before ours. The second pair replaced ours, and was replaced in turn. */
-static void (*next_each_context[2])(context_action *, void *);
-static void (*next_raise[2])(void);
-static int chained;	 /* how many pairs there are */
+static void (*next_each_context)(context_action *, void *);
+static void (*next_raise)(void);
+static int chained;
 static uint64_t stopped; /* the session in which Memprof was stopped last */
 
 /* ------------------------------------------------------------------ who runs */
@@ -56,7 +55,7 @@ static void on_each_context(context_action *action, void *data)
 		stopped = memprof_agent_control.starts;
 		memprof_session_memprof_stops();
 	}
-	next_each_context[chained - 1](action, data);
+	next_each_context(action, data);
 }
 
 /* ------------------------------------------------------------------ a start that is refused */
@@ -138,17 +137,17 @@ static void on_raise(void)
 		if (start)
 			start_after_all(start);
 	}
-	if (next_raise[chained - 1])
-		next_raise[chained - 1]();
+	if (next_raise)
+		next_raise();
 }
 
 /* ------------------------------------------------------------------ sessions */
 
 static void chain(void)
 {
-	next_each_context[chained] = caml_memprof_th_ctx_iter_hook;
-	next_raise[chained] = caml_channel_mutex_unlock_exn;
-	chained++;
+	next_each_context = caml_memprof_th_ctx_iter_hook;
+	next_raise = caml_channel_mutex_unlock_exn;
+	chained = 1;
 	caml_memprof_th_ctx_iter_hook = on_each_context;
 	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
 }
@@ -169,11 +168,11 @@ static int is_of_systhreads(const void *hook)
 	return caml_thread_initialize && from < 2 * SYSTHREADS_BYTES;
 }
 
-/* When systhreads is initialised, it replaces both hooks. Hooks of others may call ours, and stay.
- */
+/* When systhreads is initialised, it replaces both hooks and drops those of before. Hooks of others
+ * may call ours, and stay. */
 void memprof_room_keep_hooks(void)
 {
-	if (chained == 1 && caml_memprof_th_ctx_iter_hook != on_each_context &&
+	if (chained && caml_memprof_th_ctx_iter_hook != on_each_context &&
 	    caml_channel_mutex_unlock_exn != on_raise &&
 	    is_of_systhreads((const void *)caml_memprof_th_ctx_iter_hook) &&
 	    is_of_systhreads((const void *)caml_channel_mutex_unlock_exn))
