@@ -8,9 +8,8 @@ import unittest
 
 import harness
 from browser import DEVTOOLS, WholeChromium
-from harness import TARGETS, TARGETS5, E2ETest, Process, eventually
+from harness import TARGETS4, TARGETS5, E2ETest, Process, eventually
 
-TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 CTL = harness.BUILD / "memprofctl"
 # Blocks that tests/targets/heap_shapes.ml keeps in its major heap.
 KEPT = {"block(3, tag 33)": 1_000, "block(40, tag 34)": 500, "block(100, tag 35)": 300, "block(300, tag 36)": 50,

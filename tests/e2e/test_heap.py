@@ -12,9 +12,8 @@ import time
 import unittest
 
 import harness
-from harness import TARGETS, TARGETS5, E2ETest, Process, children, eventually, proc_status
+from harness import TARGETS4, TARGETS5, E2ETest, Process, children, eventually, proc_status
 
-TARGETS4 = harness.BUILD / "targets" if TARGETS5 == TARGETS else TARGETS
 # OCaml 5.5's slices sweep what they have marked, so that at times there is no garbage.
 SWEPT_AT_ONCE = harness.BUILD / "targets-experimental"
 WALK = harness.BUILD / "tests" / "heap_walk"
