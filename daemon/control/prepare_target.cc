@@ -21,9 +21,7 @@ absl::StatusOr<InspectedProgram> find_program(int pid, const std::stop_token& st
   if (stop.stop_requested()) return absl::CancelledError("given up");
   ASSIGN_OR_RETURN(Target target, std::move(found));
   InspectedProgram program;
-  program.symbolizer = std::make_shared<OcamlSymbolizer>(
-      std::move(target.program), target.load_bias, target.frames,
-      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
+  program.symbolizer = symbolizer_of(target);
   program.plugins = PluginFollower(target, program.symbolizer);
   program.target = std::move(target);
   return program;

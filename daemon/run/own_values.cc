@@ -15,9 +15,7 @@ absl::StatusOr<OwnValues> OwnValues::open(int pid) {
   ASSIGN_OR_RETURN(Target target,
                    discover_own_process(pid, {.what = "read the memory of",
                                               .otherwise = "ask a memprofd that runs as root"}));
-  auto symbolizer = std::make_shared<OcamlSymbolizer>(
-      std::move(target.program), target.load_bias, target.frames,
-      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
+  std::shared_ptr<Symbolizer> symbolizer = symbolizer_of(target);
   return OwnValues(std::make_unique<ValueProgram>(target, std::move(symbolizer)));
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "daemon/discover/target.h"
 #include "daemon/model/callstack.h"
 #include "daemon/symbolize/debuginfo.h"
 #include "daemon/symbolize/symbol_names.h"
@@ -95,6 +96,12 @@ Location OcamlSymbolizer::Code::from_symbols(std::uint64_t return_address) const
     location.function = fmt::format("{:#x}", return_address);
   }
   return location;
+}
+
+std::shared_ptr<OcamlSymbolizer> symbolizer_of(Target& target) {
+  return std::make_shared<OcamlSymbolizer>(
+      std::move(target.program), target.load_bias, target.frames,
+      target.abi.end_lines ? LocationFormat::kLines : LocationFormat::kLine, target.budget);
 }
 
 }  // namespace memprofd

@@ -25,6 +25,8 @@
 
 namespace memprofd {
 
+struct Target;
+
 // The initial contents of a loaded program's memory.
 class FileMemory : public MemoryReader {
  public:
@@ -72,5 +74,8 @@ class OcamlSymbolizer : public Symbolizer {
   Mutex code_mutex_;
   std::vector<Code> code_ ABSL_GUARDED_BY(code_mutex_);  // the program first
 };
+
+// Of a target that was just found, whose open program it takes.
+std::shared_ptr<OcamlSymbolizer> symbolizer_of(Target& target);
 
 }  // namespace memprofd
