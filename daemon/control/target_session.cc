@@ -553,7 +553,8 @@ void TargetSession::advance() {
     return start_again(target_pipeline_->info().sampling_rate);
   if (*progress == AttachedTarget::Progress::kNoAgent) {
     if (options_.mode == AttachMode::kAuto) return observe_instead(target.why_no_agent());
-    return end_attach(absl::FailedPreconditionError(target.why_no_agent()));
+    return end_attach(absl::FailedPreconditionError(
+        absl::StrCat(target.why_no_agent(), "; attach without --mode agent to observe it")));
   }
   if (*progress == AttachedTarget::Progress::kSampling) {
     enter(State::kSampling);

@@ -11,6 +11,7 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/render/render_table.h"
 #include "daemon/ctl/render/text.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/estimate.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
@@ -37,6 +38,7 @@ std::string peak_text(const pb::GetHistoryResponse& history, std::uint64_t began
 std::string no_samples_text(const ProfileSnapshot& snapshot, std::optional<double> words) {
   const double rate = snapshot.info.sampling_rate;
   if (snapshot.counters.all_allocated().samples > 0) return "";
+  if (snapshot.drops.get(Drop::kAgentDomainInUse) > 0) return "";  // reported as a loss
   constexpr char kNothing[] = "\nmemprofctl: nothing was sampled";
   if (rate >= 1) return absl::StrCat(kNothing, ": the program has allocated nothing\n");
   const std::string at_rate = absl::StrCat(" at ", format_rate(rate));
@@ -100,8 +102,9 @@ absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, in
 
 std::string losses_of(const std::string& whose, const pb::Target& target) {
   if (target.dropped_events() == 0) return "";
-  return absl::StrCat("memprofctl: lost ", losses_text(target), whose,
-                      "; a lower --sampling-rate loses less\n");
+  return absl::StrCat(
+      "memprofctl: lost ", losses_text(target), whose, "; ",
+      used_its_own_tracker(target) ? kDomainInUseText : "a lower --sampling-rate loses less", "\n");
 }
 
 std::string damage_of(const std::string& program, const RunTarget& run) {

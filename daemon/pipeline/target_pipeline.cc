@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/discover/gc_stats.h"
+#include "daemon/pipeline/agent_drops.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/log.h"
 
@@ -346,13 +348,7 @@ void TargetPipeline::count_agent_drops(const AgentStatus& agent) {
   const std::uint64_t before = std::exchange(unsampled_words_, agent.unsampled_words)
                                    .value_or(first_status_->unsampled_words);
   pipeline_.unsampled(agent.unsampled_words - before);
-  DropCounters& drops = pipeline_.drops();
-  drops.set(Drop::kAgentDomainInUse, agent.conflicts - first_status_->conflicts);
-  drops.set(Drop::kAgentDomainsFull, agent.domains_left_out - first_status_->domains_left_out);
-  drops.set(Drop::kAgentStoppedByProgram, agent.program_stops - first_status_->program_stops);
-  drops.set(Drop::kAgentCallstackMoved, agent.callstacks_moved - first_status_->callstacks_moved);
-  drops.set(Drop::kAgentCallstackCut, agent.callstacks_cut - first_status_->callstacks_cut);
-  drops.set(Drop::kAgentUncertainDeath, agent.uncertain_deaths - first_status_->uncertain_deaths);
+  set_agent_drops(agent, *first_status_, pipeline_.drops());
   const int pid = attachment_->target().pid;
   // In OCaml 5 the session continues: only the domain's profile starts again.
   if (attachment_->target().abi.domains && agent.program_stops != first_status_->program_stops &&
@@ -549,6 +545,9 @@ TargetInfo TargetPipeline::info() const {
 // Counts since the attach continue those of the previous memprofd.
 TargetInfo TargetPipeline::shown_info() const {
   TargetInfo shown = info();
+  if (pipeline_.drops().get(Drop::kAgentDomainInUse) > 0) {
+    absl::StrAppend(&shown.message, shown.message.empty() ? "" : "; ", kDomainInUseText);
+  }
   if (before_ == nullptr) return shown;
   shown.attach_seconds = before_->info.attach_seconds;
   shown.paused_seconds += before_->info.paused_seconds;

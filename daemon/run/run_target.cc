@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/pipeline/agent_drops.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -103,6 +104,7 @@ absl::Status RunTarget::begin_pipeline(const ShareTaker& taker) {
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
   pipeline_ = std::make_unique<Pipeline>(limits);
   if (awaits_session_) {
+    if (const auto before = agent_.status(); before.ok()) first_status_ = *before;
     pipeline_->expect(agent_.positions());
     ASSIGN_OR_RETURN(generation_, agent_.begin_session(rate_, runtime_offsets(abi)));
   } else {
@@ -186,9 +188,15 @@ double RunTarget::sampled_seconds() const {
   return static_cast<double>(end - std::min(end, began_ns_)) / 1e9;
 }
 
+void RunTarget::count_agent_drops() {
+  const absl::StatusOr<AgentStatus> status = agent_.status();
+  if (status.ok()) set_agent_drops(*status, first_status_, pipeline_->drops());
+}
+
 void RunTarget::close_window() {
   read_counters();
   agent_.catch_up(*pipeline_, ended_ns());
+  count_agent_drops();
   const std::uint64_t now = std::max(realtime_of(end_or_now_ns()), history_.last_close_ns() + 1);
   const TargetCounters& totals = pipeline_->aggregator().totals();
   history_.close_window(now, [this](const auto& use) { pipeline_->close_interval(use); },

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/attach/inject/agent_control.h"
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot_source.h"
 #include "daemon/model/program_end.h"
@@ -112,6 +113,7 @@ class RunTarget final : public SnapshotSource {
   // CLOCK_MONOTONIC: when sampling ended although the program runs; 0: it goes on.
   std::uint64_t ended_ns() const;
   std::uint64_t end_or_now_ns() const;
+  void count_agent_drops();
   void close_window();
   bool window_is_due() const;
   void publish(TargetState state, const std::string& message);
@@ -132,6 +134,7 @@ class RunTarget final : public SnapshotSource {
   ProgramEnd end_;
   std::optional<RuntimeCounters> counters_;  // nothing: they cannot be read
   GcStats gc_;                               // as last read
+  AgentStatus first_status_;  // of an agent that was there before; its counts are subtracted
   // Words that the program had allocated when sampling began; unset: unknown.
   std::optional<double> words_before_;
   std::shared_ptr<Symbolizer> symbolizer_;

@@ -81,6 +81,10 @@ struct DropName {
 };
 DropName drop_name(Drop drop);
 
+// Explains kAgentDomainInUse to a user.
+inline constexpr char kDomainInUseText[] =
+    "allocations are missing while the program uses Gc.Memprof itself";
+
 class DropCounters {
  public:
   void add(Drop drop, std::uint64_t n = 1) { counts_[static_cast<int>(drop)] += n; }

@@ -10,6 +10,7 @@ from harness import TARGETS, TARGETS5, E2ETest, eventually
 
 OTHERS = 0.02  # share of the samples: blocks that are not kept
 FIVE = TARGETS == TARGETS5  # the tested release is an OCaml 5
+IN_USE = "allocations are missing while the program uses Gc.Memprof itself"
 REFUSING = [harness.BUILD / "targets-bullseye"]  # OCaml 4.11: start raises during a session
 OPENING = ("targets-trixie", "targets-forky")  # frees a slot (agent-lib/make_room5.c)
 
@@ -67,6 +68,8 @@ class ProgramStarts(Sampled):
             eventually(lambda: target.command("go 20000") and self.drops(daemon, target, "domain_in_use") >= starts,
                        "the start is told of")
             self.assertEqual("sampling", daemon.state(target.pid))
+            self.assertEqual(IN_USE, daemon.targets()[target.pid]["message"])
+            self.assertIn(IN_USE, daemon.ctl("sites", "--pid", target.pid).stdout)
             now = target.command("go 200000")
             expected = (now["words"] - before["words"]) * 1e-2
             self.assertLess(abs(now["own_samples"] - before["own_samples"] - expected), 6 * expected ** 0.5 + 1)

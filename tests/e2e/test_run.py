@@ -165,6 +165,12 @@ class OwnTracker(RunCase):
         self.assertEqual(0, after["failures"], done.stdout)
         expected = (after["words"] - before["words"]) * 1e-2
         self.assertLess(abs(after["own_samples"] - expected), 6 * expected ** 0.5 + 1)
+        self.assertIn("allocations are missing while the program uses Gc.Memprof itself", done.stderr)
+
+
+class OwnTracker5(OwnTracker):
+    targets = TARGETS5
+    user = UNPRIVILEGED  # their libraries are in root's home folder
 
 
 class Numbers5(Numbers):

@@ -201,8 +201,7 @@ std::string ended_table(const pb::ListTargetsResponse& response, std::int64_t no
 
 std::string no_samples_hint(const pb::Target& target) {
   if (!is_active(target.state()) || target.alloc_events() != 0) return "";
-  if (std::ranges::find(target.drops(), drop_name(Drop::kAgentDomainInUse).reason,
-                        &pb::Drop::reason) != target.drops().end()) {
+  if (used_its_own_tracker(target)) {
     return "Nothing was sampled since the attach: the program samples by Gc.Memprof itself. "
            "memprofd misses what it allocates until it stops that.\n";
   }
@@ -300,6 +299,9 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
   }
   if (response.target().missing_bytes() > 0) {
     absl::StrAppend(&out, "\nEvents were lost: ", missing_text(response.target()), "\n");
+  }
+  if (used_its_own_tracker(response.target())) {
+    absl::StrAppend(&out, "\nNote: ", kDomainInUseText, "\n");
   }
   return out;
 }

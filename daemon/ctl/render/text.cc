@@ -12,6 +12,7 @@
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
 #include "daemon/model/target_info.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
 
@@ -108,6 +109,12 @@ std::string missing_text(const pb::Target& target) {
                       target.state() == pb::TARGET_STATE_SAMPLING
                           ? " more were allocated; later samples make up for them"
                           : " more were allocated");
+}
+
+bool used_its_own_tracker(const pb::Target& target) {
+  const std::string_view reason = drop_name(Drop::kAgentDomainInUse).reason;
+  return std::ranges::any_of(target.drops(),
+                             [&](const pb::Drop& drop) { return drop.reason() == reason; });
 }
 
 std::string losses_text(const pb::Target& target) {

@@ -36,6 +36,8 @@ std::string rate_text(const pb::Target& target);
 std::string short_rate_text(const pb::Target& target);
 // "up to 99.0 MiB more were allocated", for a target with missing_bytes.
 std::string missing_text(const pb::Target& target);
+// True if allocations are missing because the program used Gc.Memprof itself.
+bool used_its_own_tracker(const pb::Target& target);
 std::string losses_text(const pb::Target& target);  // "none", "12 events (kernel/ring_full 12)"
 // The same for deliberate omissions; empty if there are none.
 std::string given_up_text(const pb::Target& target);

@@ -15,6 +15,7 @@
 #include "daemon/export/api/message_json.h"
 #include "daemon/export/api/query_service.h"
 #include "daemon/model/pause_refusal.h"
+#include "daemon/util/drops.h"
 #include "daemon/util/utf8.h"
 #include "tests/kit/fake_service.h"
 
@@ -256,6 +257,12 @@ TEST(Publication, NothingWasSampledBesideATrackerOfTheProgram) {
   }
   target.set_alloc_events(1);
   EXPECT_EQ(sites_table(response, pb::GROUP_BY_SITE, false, {}), "no sites yet\n");
+  target = sites().target();
+  *response.mutable_sites() = sites().sites();
+  EXPECT_THAT(sites_table(response, pb::GROUP_BY_SITE, false, {}),
+              Not(HasSubstr(kDomainInUseText)));
+  target.add_drops()->set_reason("domain_in_use");
+  EXPECT_THAT(sites_table(response, pb::GROUP_BY_SITE, false, {}), HasSubstr(kDomainInUseText));
 }
 
 TEST(Publication, CopesWithNothing) {
