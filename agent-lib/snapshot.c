@@ -116,7 +116,11 @@ __attribute__((noreturn)) static void child_main(void)
 
 /* ------------------------------------------------------------------ the program */
 
-void memprof_snapshot_forget(void) { memprof_snapshot_child = 0; }
+void memprof_snapshot_forget(void)
+{
+	memprof_snapshot_child = 0;
+	memprof_sample_point_forget();
+}
 
 /* __WCLONE: does not reap an ordinary child of the program that has got the same pid meanwhile. */
 void memprof_snapshot_reap(void)

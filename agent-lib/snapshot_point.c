@@ -5,6 +5,10 @@
  * runtime lock and is in a function that OCaml code has called, so the scanners find all roots.
  * Therefore the copy is made at memprof_agent_at_point(), which the thread passes repeatedly,
  * instead of at the safe point.
+ *
+ * A watcher without a probe catches a thread in a callback of the runtime, which is as good a place
+ * (struct memprof_sample_point). That thread makes no system call while it waits, so it can be
+ * stopped anywhere in memprof_agent_hold() and be made to call a function.
  */
 #include "snapshot.h"
 
@@ -65,6 +69,43 @@ int memprof_snapshot_point(uint32_t kind, const char *name)
 	__atomic_store_n(&snapshot->point, 0, __ATOMIC_RELEASE);
 	__sync_lock_release(&somebody_waits);
 	return taken;
+}
+
+__attribute__((visibility("default"))) struct memprof_sample_point memprof_sample_point;
+
+/* Some 10 us. */
+__attribute__((visibility("default"), noinline, naked)) void memprof_agent_hold(void)
+{
+	__asm__("movl	$256, %ecx\n"
+		"1:	pause\n\t"
+		"decl	%ecx\n\t"
+		"jnz	1b\n\t"
+		"ret");
+}
+
+static uint32_t is_taken; /* by a thread that waits */
+
+/* In OCaml 5 one thread of one domain waits; the others stop once the copy requires that. */
+void memprof_wait_at_sample_point(void)
+{
+	struct memprof_sample_point *point = &memprof_sample_point;
+	uint64_t now_ns = memprof_now_ns();
+
+	if (now_ns >= point->until_ns || __atomic_exchange_n(&is_taken, 1, __ATOMIC_ACQUIRE))
+		return;
+	point->since_ns = now_ns;
+	__atomic_store_n(&point->tid, (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+			 __ATOMIC_RELEASE);
+	while (memprof_now_ns() < __atomic_load_n(&point->until_ns, __ATOMIC_ACQUIRE))
+		memprof_agent_hold();
+	__atomic_store_n(&point->tid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&is_taken, 0, __ATOMIC_RELEASE);
+}
+
+void memprof_sample_point_forget(void)
+{
+	memset(&memprof_sample_point, 0, sizeof memprof_sample_point);
+	is_taken = 0;
 }
 
 /* Memprof_agent.snapshot of the findlib package, which links the agent in. */

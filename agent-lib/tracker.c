@@ -6,6 +6,7 @@
 #include "domains.h"
 #include "make_room.h"
 #include "session.h"
+#include "snapshot.h"
 #include "static_value.h"
 #include "tracked_entries.h"
 
@@ -81,6 +82,7 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	value callstack;
 
 	memprof_entries_mend();
+	memprof_at_sample_point();
 	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
 	memprof_room_keep_hooks();

@@ -12,7 +12,7 @@
 #include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/export/api/audit.h"
-#include "daemon/export/api/control_service.h"
+#include "daemon/export/api/heap_requests.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/util/asker.h"
 #include "daemon/util/guard.h"

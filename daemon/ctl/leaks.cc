@@ -57,9 +57,10 @@ struct Variables {
 
 absl::StatusOr<Variables> read_variables(const Options& options, const LeaksOptions& own, int pid) {
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(pid, own.max_pause, client));
+  const HeapTaking taking(client, false);
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, taking.request(pid, own.max_pause));
   const auto time = Clock::now();
-  ASSIGN_OR_RETURN(HeapImage image, take_image(client, request, own.cmt, site_frame(options)));
+  ASSIGN_OR_RETURN(HeapImage image, taking.take_image(request, own.cmt, site_frame(options)));
   return Variables{time, find_containers(image)};
 }
 

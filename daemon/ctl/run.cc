@@ -43,7 +43,6 @@ namespace memprofd::ctl {
 namespace {
 
 constexpr std::chrono::milliseconds kPace{5};  // between two readings of the ring
-constexpr double kRunRate = 1e-4;              // samples per word
 constexpr int kBroken = 1;
 constexpr int kKilled = 128;  // plus the signal's number, as in shells
 

@@ -11,6 +11,9 @@
 
 namespace memprofd::ctl {
 
+// Default rate, in samples per word.
+inline constexpr double kRunRate = 1e-4;
+
 // Handling of the program's children.
 inline constexpr char kSumChildren[] = "sum", kEachChild[] = "each", kNoChildren[] = "no";
 

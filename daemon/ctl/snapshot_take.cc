@@ -31,7 +31,8 @@ namespace {
 struct TakeOptions {
   bool keep = false;  // by memprofd
   pb::HeapContents contents = pb::HEAP_CONTENTS_UNSPECIFIED;
-  std::string max_pause;  // "50ms"; empty: the daemon's default
+  std::string max_pause;   // "50ms"; empty: the daemon's default
+  bool no_daemon = false;  // this process takes it
 };
 
 // "snapshot-4242-20251231T235959.heap": pid, UTC.
@@ -69,7 +70,7 @@ std::string taken_text(const std::string& file, const pb::SnapshotSummary& summa
 }
 
 // Like take, but writes the file to stdout and the summary to stderr.
-absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
+absl::Status take_to_stdout(const HeapTaking& taking, const pb::TakeHeapRequest& request,
                             const Options& options) {
   if (::isatty(STDOUT_FILENO) != 0) {
     return absl::InvalidArgumentError(
@@ -77,7 +78,7 @@ absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
   }
   ASSIGN_OR_RETURN(ResultStream out, ResultStream::open(""));
   ASSIGN_OR_RETURN(const pb::SnapshotSummary summary,
-                   take_snapshot(client, request, [&](std::string_view bytes) {
+                   taking.take(request, [&](std::string_view bytes) {
                      out.write(bytes);
                      return out.failed() ? out.finish() : absl::OkStatus();
                    }));
@@ -86,14 +87,13 @@ absl::Status take_to_stdout(Client& client, const pb::TakeHeapRequest& request,
   return absl::OkStatus();
 }
 
-absl::Status take_to_file(Client& client, const pb::TakeHeapRequest& request,
+absl::Status take_to_file(const HeapTaking& taking, const pb::TakeHeapRequest& request,
                           const Options& options) {
   const std::string name =
       options.out.empty() ? default_name(request.snapshot().pid()) : options.out;
   ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));
-  ASSIGN_OR_RETURN(
-      const pb::SnapshotSummary summary,
-      take_snapshot(client, request, [&](std::string_view bytes) { return file.write(bytes); }));
+  ASSIGN_OR_RETURN(const pb::SnapshotSummary summary,
+                   taking.take(request, [&](std::string_view bytes) { return file.write(bytes); }));
   RETURN_IF_ERROR(file.finish());
   return print(taken_text(name, summary, options));
 }
@@ -116,13 +116,14 @@ absl::Status run_snapshot_list(const Options& options) {
 absl::Status run_snapshot_take(const Options& options, const TakeOptions& own) {
   Interrupt interrupt;
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(pb::TakeHeapRequest request,
-                   snapshot_request(options.pid, own.max_pause, client));
+  HeapTaking taking(client, own.no_daemon);
+  ASSIGN_OR_RETURN(pb::TakeHeapRequest request, taking.request(options.pid, own.max_pause));
   request.set_contents(own.contents);
-  interrupt.on_signal([&client] { client.interrupt(); });
+  interrupt.on_signal([&taking] { taking.interrupt(); });
   if (own.keep) return have_kept(client, request, options);
-  return options.out == "-" ? take_to_stdout(client, request, options)
-                            : take_to_file(client, request, options);
+  RETURN_IF_ERROR(taking.begin(options.pid));
+  return options.out == "-" ? take_to_stdout(taking, request, options)
+                            : take_to_file(taking, request, options);
 }
 
 }  // namespace
@@ -149,6 +150,7 @@ void add_snapshot_take(const CommandLine& line, CLI::App& app) {
       ->excludes(keep)
       ->excludes(contents);
   add_max_pause(app, own.max_pause);
+  add_no_daemon(app, own.no_daemon)->excludes(keep);
   add_format(app, options.format, {kTable, kJson});
 }
 

@@ -3,12 +3,10 @@
 #include <re2/re2.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/command_line.h"
@@ -21,8 +19,8 @@
 #include "daemon/ctl/render/render_values.h"
 #include "daemon/ctl/snapshot/snapshot_options.h"
 #include "daemon/ctl/snapshot/values_snapshot.h"
+#include "daemon/ctl/value_source.h"
 #include "daemon/ctl/watch.h"
-#include "daemon/run/own_values.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
@@ -47,27 +45,6 @@ struct ValuesOptions {
   bool no_daemon = false;  // this process reads them
 };
 
-// Answers come from memprofd, or from this process.
-class ValueSource {
- public:
-  ValueSource(Client& client, std::optional<OwnValues> own)
-      : client_(client), own_(std::move(own)) {}
-
-  absl::StatusOr<pb::ListValuesResponse> list(const pb::ListValuesRequest& request) {
-    if (!own_) return client_.list_values(request);
-    return own_->list(request, [this] { return !interrupted_; });
-  }
-  void interrupt() {
-    interrupted_ = true;
-    client_.interrupt();
-  }
-
- private:
-  Client& client_;
-  std::optional<OwnValues> own_;
-  std::atomic<bool> interrupted_ = false;
-};
-
 absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
                                      const std::string& name) {
   if (values.reported_size() > 0 && values.reported(0).has_value()) {
@@ -80,14 +57,14 @@ absl::StatusOr<pb::Value> only_value(const pb::ListValuesResponse& values,
 
 // Measures the values that were too large to read, in a snapshot; takes none if there are no such
 // values.
-absl::Status measure_too_large(Client& client, int pid, const std::string& max_pause,
+absl::Status measure_too_large(HeapTaking& taking, int pid, const std::string& max_pause,
                                pb::ListValuesResponse& values) {
   if (!has_too_large(values)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, snapshot_request(pid, max_pause, client));
+  RETURN_IF_ERROR(taking.begin(pid));
+  ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, taking.request(pid, max_pause));
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
-  RETURN_IF_ERROR(take_snapshot(client, request, [&](std::string_view bytes) {
-                    return file.write(bytes);
-                  }).status());
+  RETURN_IF_ERROR(
+      taking.take(request, [&](std::string_view bytes) { return file.write(bytes); }).status());
   ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(file.path()));
   (void)complete_values(image, values);
   return absl::OkStatus();
@@ -96,28 +73,21 @@ absl::Status measure_too_large(Client& client, int pid, const std::string& max_p
 absl::Status run_values(const Options& options, const ValuesOptions& own) {
   if (own.watch) {
     return run_watch(options, {.names = {own.pattern.empty() ? "." : own.pattern},
-                               .with_contents = own.with_contents});
-  }
-  if (own.no_daemon && options.pid == 0) {
-    return absl::InvalidArgumentError("--no-daemon requires --pid PID");
+                               .with_contents = own.with_contents,
+                               .no_daemon = own.no_daemon});
   }
   Interrupt interrupt;
   Client client(options.endpoint);
-  std::optional<OwnValues> own_values;
-  if (own.no_daemon) {
-    ASSIGN_OR_RETURN(own_values, OwnValues::open(options.pid));
-  }
-  ValueSource source(client, std::move(own_values));
+  ValueSource source(client, own.no_daemon);
+  HeapTaking taking(client, own.no_daemon);
   Waiting waiting;
   interrupt.on_signal([&] {
     source.interrupt();
+    taking.interrupt();
     waiting.interrupt();
   });
   pb::ListValuesRequest request;
-  int pid = options.pid;
-  if (!own.no_daemon) {
-    ASSIGN_OR_RETURN(pid, pid_to_use(client, options.pid));
-  }
+  ASSIGN_OR_RETURN(const int pid, source.open(options.pid));
   request.set_pid(pid);
   request.set_pattern(own.pattern);
   request.set_with_constants(own.with_constants);
@@ -146,7 +116,7 @@ absl::Status run_values(const Options& options, const ValuesOptions& own) {
     return absl::NotFoundError(absl::StrCat("no value of pid ", pid, " is called '", own.pattern,
                                             "'; `memprofctl values` lists them"));
   }
-  if (own.from_snapshot) RETURN_IF_ERROR(measure_too_large(client, pid, own.max_pause, values));
+  if (own.from_snapshot) RETURN_IF_ERROR(measure_too_large(taking, pid, own.max_pause, values));
   if (!own.graph_of.empty() && !options.json()) {
     ASSIGN_OR_RETURN(const pb::Value value, only_value(values, own.graph_of));
     return print(options.format == kDot ? graph_dot(value) : graph_text(value));
@@ -178,15 +148,11 @@ void add_values(const CommandLine& line, CLI::App& app) {
       ->excludes(watch);
   app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain")
       ->excludes(watch);
-  CLI::Option* snapshot =
-      app.add_flag("--snapshot", own.from_snapshot,
-                   "Measure values that are too large to read from the running process in a heap "
-                   "snapshot, which pauses it briefly")
-          ->excludes(watch);
-  app.add_flag("--no-daemon", own.no_daemon,
-               "Read a process of the same user without memprofd and without root; needs --pid")
-      ->excludes(watch)
-      ->excludes(snapshot);
+  app.add_flag("--snapshot", own.from_snapshot,
+               "Measure values that are too large to read from the running process in a heap "
+               "snapshot, which pauses it briefly")
+      ->excludes(watch);
+  add_no_daemon(app, own.no_daemon);
   app.add_option("--for", own.duration,
                  "Read twice, DURATION apart, and show first what has grown, with its growth")
       ->type_name("DURATION")

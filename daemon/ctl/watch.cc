@@ -21,6 +21,8 @@
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_watch.h"
+#include "daemon/ctl/snapshot/snapshot_options.h"
+#include "daemon/ctl/value_source.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -60,9 +62,10 @@ class Pauses {
 };
 
 // Returns true if a user at a terminal has chosen to continue.
+// Without memprofd, which would resume the program, nobody is asked.
 absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
-                             int pid) {
-  const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json();
+                             int pid, bool no_daemon) {
+  const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json() && !no_daemon;
   if (!options.json()) {
     RETURN_IF_ERROR(
         print(absl::StrCat("pause ", printable(pause), is_asked ? "; Enter continues" : "", "\n")));
@@ -87,15 +90,18 @@ absl::Status keep(const WatchOptions& watch, Client& client, int pid) {
 
 class Watch {
  public:
-  Watch(const Options& options, const WatchOptions& watch, Client& client, int pid)
-      : options_(options), watch_(watch), client_(client) {
+  Watch(const Options& options, const WatchOptions& watch, Client& client, ValueSource& source,
+        int pid)
+      : options_(options), watch_(watch), client_(client), source_(source) {
     request_.set_pid(pid);
     request_.set_pattern(any_of(watch.names));
     request_.set_with_contents(watch.with_contents);
   }
 
   // JSON has all values at each reading, text only those that have changed.
-  absl::Status run() { return options_.json() ? ask_again_and_again() : follow(); }
+  absl::Status run() {
+    return options_.json() || watch_.no_daemon ? ask_again_and_again() : follow();
+  }
 
  private:
   enum class Next { kNext, kPause, kEnd };
@@ -123,7 +129,7 @@ class Watch {
         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(watch_.period));
     for (auto due = Clock::now();; due = std::max(due + period, Clock::now())) {
       std::this_thread::sleep_until(due);
-      ASSIGN_OR_RETURN(const pb::ListValuesResponse values, client_.list_values(request_));
+      ASSIGN_OR_RETURN(const pb::ListValuesResponse values, source_.list(request_));
       ASSIGN_OR_RETURN(const Next next, show(values, static_cast<std::int64_t>(realtime_ns())));
       ASSIGN_OR_RETURN(const bool continues, continues_after(next));
       if (!continues) return absl::OkStatus();
@@ -132,7 +138,7 @@ class Watch {
 
   absl::StatusOr<bool> continues_after(Next next) {
     if (next != Next::kPause) return next == Next::kNext;
-    return stop_at(pause_, options_, client_, request_.pid());
+    return stop_at(pause_, options_, client_, request_.pid(), watch_.no_daemon);
   }
 
   // values: at the first reading, all values.
@@ -155,6 +161,7 @@ class Watch {
   const Options& options_;
   const WatchOptions& watch_;
   Client& client_;
+  ValueSource& source_;
   pb::ListValuesRequest request_;
   WatchedValues shown_;
   Pauses pauses_;
@@ -174,9 +181,10 @@ absl::Status run_resume(const Options& options) {
 
 absl::Status run_watch(const Options& options, const WatchOptions& watch) {
   Client client(options.endpoint);
-  ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
+  ValueSource source(client, watch.no_daemon);
+  ASSIGN_OR_RETURN(const int pid, source.open(options.pid));
   if (watch.keep || watch.forget) return keep(watch, client, pid);
-  return Watch(options, watch, client, pid).run();
+  return Watch(options, watch, client, source, pid).run();
 }
 
 void add_resume(const CommandLine& line, CLI::App& app) {
@@ -199,7 +207,9 @@ void add_watch(const CommandLine& line, CLI::App& app) {
   CLI::Option* keep = app.add_flag(
       "--keep", watch.keep,
       "Have memprofd record the numbers of these module values for `values history`, then exit");
-  app.add_flag("--forget", watch.forget, "Stop that recording")->excludes(keep);
+  CLI::Option* forget =
+      app.add_flag("--forget", watch.forget, "Stop that recording")->excludes(keep);
+  add_no_daemon(app, watch.no_daemon)->excludes(keep)->excludes(forget);
   add_format(app, line.options().format, {kTable, kJson});
 }
 

@@ -17,6 +17,7 @@ struct WatchOptions {
   double period = 1;        // seconds
   std::uint64_t times = 0;  // 0: until the user ends it
   bool keep = false, forget = false;
+  bool no_daemon = false;  // this process reads them
 };
 absl::Status run_watch(const Options& options, const WatchOptions& watch);
 

@@ -65,13 +65,17 @@ class HeapTaker {
     injection.callback = [this](BorrowedThread& thread, std::uint64_t stopped_at_ns) {
       return make_and_write(thread, stopped_at_ns);
     };
-    waits_at_point_ = HeapPoints(target_.memory, agent_.block).waiting().has_value();
+    injection.filters_allow = lease_.filters_allow;
+    waits_at_point_ = !is_ours() && HeapPoints(target_.memory, agent_.block).waiting().has_value();
     if (waits_at_point_) {
       injection.place =
           CatchSite{{.file = lease_.agent_file, .offset = agent_.point_offset}, agent_.point};
     }
     injection.while_waiting = !waits_at_point_ && agent_.waiting != 0;
-    injection.only_waiting = is_ours();
+    injection.without_probe = is_ours();
+    if (is_ours() && agent_.sample_point != 0) {
+      injection.sample_point.emplace(target_.memory, agent_.sample_point, agent_.hold);
+    }
     ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
     const absl::Status handed_on = hand_on(*injector);
     pipe_.close();

@@ -51,6 +51,8 @@ class RunningProcess {
   // True if it runs another program since (exec).
   bool is_replaced() const { return absl::IsNotFound(target_.memory->check()); }
   const Target& target() const { return target_; }
+  // Null until the program has loaded the agent.
+  const AgentLocation* agent() const { return agent_.control_address != 0 ? &agent_ : nullptr; }
 
  private:
   enum class Step { kEnding, kLoading, kOrdered, kShared };
@@ -70,7 +72,7 @@ class RunningProcess {
   TargetLock lock_;
   AgentFile file_;
   Step step_ = Step::kEnding;
-  AgentLocation agent_;  // once it is there
+  AgentLocation agent_;  // once it is there; control_address is 0 before
   std::optional<HookLoader> loader_;
   std::optional<MinorCollections> collections_;
   int closed_ = 0;                // times that the program has closed the memory's descriptor

@@ -518,6 +518,15 @@ class Values(PidCase):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertRegex(done.stdout, r"(?m)^ *Values")
 
+    def test_watched(self):
+        target = self.begin("reports")
+        command = [*self.user, self.folder / "memprofctl", "values", "watch", "--no-daemon", "--pid", target.pid, "-d", "0.1", "count"]
+        watching = self.process(Process([str(word) for word in command]))
+        for number in ("1235", "1236"):
+            self.answer(target, f"set {number}")
+            eventually(lambda: number in watching.read_line(), "the change is shown")  # pylint: disable=cell-var-from-loop
+        watching.stop(signal.SIGTERM)
+
     def test_published_ones(self):
         """Also functions, which the program evaluates for who asks, after its next collection."""
         target = self.begin("reports")
@@ -554,9 +563,6 @@ class Values(PidCase):
                 done = self.read(*arguments)
                 self.assertEqual(code, done.returncode, done.stderr)
                 self.assert_one_line(done.stderr, *words)
-        done = self.read(sleeping.pid, "--snapshot")
-        self.assertEqual(harness.USAGE, done.returncode, done.stderr)
-        self.assertIn("--snapshot excludes --no-daemon", done.stderr)
 
 
 class Refusals(PidCase):

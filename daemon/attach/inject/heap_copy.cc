@@ -238,9 +238,13 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
 }
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
-  static constexpr std::string_view kNames[] = {"memprof_agent_control", "memprof_snapshot",
-                                                "memprof_agent_snapshot", "memprof_agent_at_point",
-                                                "memprof_agent_snapshot_waiting"};
+  static constexpr std::string_view kNames[] = {"memprof_agent_control",
+                                                "memprof_snapshot",
+                                                "memprof_agent_snapshot",
+                                                "memprof_agent_at_point",
+                                                "memprof_agent_snapshot_waiting",
+                                                "memprof_sample_point",
+                                                "memprof_agent_hold"};
   const auto symbols = file.find_symbols(kNames);
   const auto offset = symbols[3] ? file.offset_of(symbols[3]->address) : std::nullopt;
   if (!symbols[0] || !symbols[1] || !symbols[2] || !offset) {
@@ -252,7 +256,9 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
                    .function = bias + symbols[2]->address,
                    .waiting = symbols[4] ? bias + symbols[4]->address : 0,
                    .point = bias + symbols[3]->address,
-                   .point_offset = *offset};
+                   .point_offset = *offset,
+                   .sample_point = symbols[5] && symbols[6] ? bias + symbols[5]->address : 0,
+                   .hold = symbols[6] ? bias + symbols[6]->address : 0};
 }
 
 absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,

@@ -54,6 +54,8 @@ struct CopyAgent {
   std::uint64_t waiting = 0;       // memprof_agent_snapshot_waiting; 0: the agent is too old
   std::uint64_t point = 0;         // memprof_agent_at_point
   std::uint64_t point_offset = 0;  // offset of `point` in the agent's file
+  std::uint64_t sample_point = 0;  // memprof_sample_point; 0: the agent is too old
+  std::uint64_t hold = 0;          // memprof_agent_hold
 };
 
 // Finds them in the agent's file. control_address: memprof_agent_control in the process.

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -32,6 +31,23 @@ void HeapPoints::answer(const WaitingPoint& point, bool is_taken) const {
   (void)memory.write_value(block_ + offsetof(memprof_snapshot, point_taken),
                            std::uint32_t{is_taken});
   (void)memory.write_value(block_ + offsetof(memprof_snapshot, point_answered), point.number);
+}
+
+absl::Status SamplePoint::want() const {
+  constexpr std::uint64_t kLeaseNs = std::chrono::nanoseconds(kLease).count();
+  return memory_->quick().write_value(block_ + offsetof(memprof_sample_point, until_ns),
+                                      monotonic_ns() + kLeaseNs);
+}
+
+std::optional<SamplePoint::Held> SamplePoint::waiting() const {
+  memprof_sample_point point{};
+  if (!memory_->quick().read_value(block_, point).ok() || point.tid == 0) return std::nullopt;
+  return Held{.tid = static_cast<int>(point.tid), .since_ns = point.since_ns};
+}
+
+void SamplePoint::let_go() const {
+  constexpr std::uint64_t kNotWanted = 0;
+  (void)memory_->quick().write_value(block_ + offsetof(memprof_sample_point, until_ns), kNotWanted);
 }
 
 }  // namespace memprofd

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points at which a program waits for a snapshot of itself: where its code requests one, and at
 // exit (agent-lib/snapshot_point.c). The program waits only while a client wants such snapshots,
-// and for a few seconds at most.
+// and for a few seconds at most. Without the privileges for a probe, a thread waits in the agent's
+// callback for a sample of it, for a moment, until it is stopped by ptrace.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "agent-lib/include/memprof_snapshot_abi.h"
 #include "daemon/discover/target_memory.h"
 
 namespace memprofd {
@@ -38,6 +41,34 @@ class HeapPoints {
  private:
   std::shared_ptr<const TargetMemory> memory_;
   std::uint64_t block_;
+};
+
+// The next sample of an allocation, as a point at which a thread with the runtime lock waits in the
+// agent's code. Owned by one thread.
+class SamplePoint {
+ public:
+  // block: address of memprof_sample_point in the process; hold: address of memprof_agent_hold.
+  SamplePoint(std::shared_ptr<const TargetMemory> memory, std::uint64_t block, std::uint64_t hold)
+      : memory_(std::move(memory)), block_(block), hold_(hold) {}
+
+  struct Held {
+    int tid = 0;                 // in the program's namespace
+    std::uint64_t since_ns = 0;  // CLOCK_MONOTONIC, as the program reports it
+  };
+  // Makes the next thread wait for kLease from now on, or any that waits wait longer.
+  absl::Status want() const;
+  static constexpr std::chrono::milliseconds kLease{100};
+  std::optional<Held> waiting() const;
+  // Lets the thread continue, and no other one wait.
+  void let_go() const;
+  // True if a thread that is stopped there waits, and may be made to call a function.
+  bool is_held_at(std::uint64_t instruction_pointer) const {
+    return instruction_pointer >= hold_ && instruction_pointer < hold_ + MEMPROF_HOLD_BYTES;
+  }
+
+ private:
+  std::shared_ptr<const TargetMemory> memory_;
+  std::uint64_t block_, hold_;
 };
 
 }  // namespace memprofd

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/borrowed_thread.h"
@@ -50,6 +51,10 @@ constexpr milliseconds kStopPatience{1000};
 constexpr milliseconds kAskAgain{500};
 // Time after which a waiting program is examined again if no thread could be used.
 constexpr milliseconds kTryAgain{100};
+// A thread at a sample point is asked for this often, and interrupted this often until it is in the
+// function in which it can be used.
+constexpr milliseconds kPointPoll{1};
+constexpr int kPointTries = 10;
 
 // While a thread of the target is stopped, no other thread should preempt this one. Without the
 // privilege the stop only takes longer. The thread rarely runs: it waits or sleeps.
@@ -104,7 +109,7 @@ class Injector::InjectionAttempt {
 
   Outcome run() {
     keep_off_processors_of(ProcFs(), target_.pid);
-    if (safe_point_ == nullptr) return use_only_waiting();
+    if (safe_point_ == nullptr) return use_without_probe();
     safe_point_->watch();
     const bool tries_again = !injector_.why_not_waiting().empty();
     const auto hit =
@@ -160,7 +165,7 @@ class Injector::InjectionAttempt {
 
   std::nullopt_t refuse(Obstacle obstacle) {
     injector_.obstacle_ = obstacle;
-    safe_point_->skip(hit_);
+    if (safe_point_ != nullptr) safe_point_->skip(hit_);
     return std::nullopt;
   }
 
@@ -169,13 +174,13 @@ class Injector::InjectionAttempt {
     if (absl::IsAlreadyExists(seized)) return refuse(Obstacle::kTraced);
     if (absl::IsNotFound(seized)) return std::nullopt;
     RETURN_IF_ERROR(seized);
-    safe_point_->open(hit_, kSignal, kLease);
+    if (safe_point_ != nullptr) safe_point_->open(hit_, kSignal, kLease);
     // Checks, while the thread comes to its stop, that the program is still the inspected one.
     // After the seizure an exec is reported.
     const absl::Status same = target_.memory->check();
-    if (!wait_at_safe_point()) {
+    if (safe_point_ != nullptr ? !wait_at_safe_point() : !stop_at_sample_point()) {
       if (session_.exec_seen()) return replaced();
-      ++injector_.misses_;
+      if (safe_point_ != nullptr) ++injector_.misses_;
       return std::nullopt;
     }
     absl::StatusOr<ThreadState> state = session_.state();
@@ -196,13 +201,53 @@ class Injector::InjectionAttempt {
     return injection_.callback ? run_callback(thread) : load_and_poll(thread);
   }
 
-  // No probe is placed, so only a waiting thread can be used.
-  Outcome use_only_waiting() {
-    if (!injector_.why_not_waiting().empty()) (void)is_readable(injector_.cancel_.get(), kTryAgain);
-    if (injector_.given_up_) return std::nullopt;
+  // No probe is placed: uses a thread that waits, or one that a sample brings to the agent.
+  Outcome use_without_probe() {
     if (absl::IsNotFound(target_.memory->check())) return replaced();
     injector_.find_stack();
-    return use_waiting();
+    Outcome outcome = use_waiting();
+    const bool used = !outcome.ok() || *outcome || !session_.gone() || injector_.given_up_;
+    if (used) return outcome;
+    if (injection_.sample_point) return use_sample_point(*injection_.sample_point);
+    (void)is_readable(injector_.cancel_.get(), kTryAgain);
+    return std::nullopt;
+  }
+
+  // The thread runs on, and no other one waits, as soon as this ends.
+  Outcome use_sample_point(const SamplePoint& point) {
+    const auto until = std::chrono::steady_clock::now() + kTryAgain;
+    std::optional<SamplePoint::Held> held;
+    while (!held && std::chrono::steady_clock::now() < until) {
+      RETURN_IF_ERROR(point.want());
+      if (is_readable(injector_.cancel_.get(), kPointPoll)) break;
+      held = point.waiting();
+    }
+    const absl::Cleanup let_go = [&point] { point.let_go(); };
+    if (!held || injector_.given_up_) return std::nullopt;
+    hit_ = {};
+    hit_.tid = hit_.own_tid = static_cast<std::uint32_t>(held->tid);
+    hit_.time_ns = held->since_ns;
+    const auto tid = usable_thread();
+    return tid ? use(*tid) : Outcome(std::nullopt);
+  }
+
+  // False: the thread was interrupted elsewhere, and runs on.
+  bool stop_at_sample_point() {
+    for (int tries = 0; tries < kPointTries; ++tries) {
+      if (!session_.interrupt(false, kStopPatience).ok()) return false;
+      const auto state = session_.state();
+      if (!state.ok()) return false;
+      if (injection_.sample_point->is_held_at(state->regs.rip)) {
+        injection_.sample_point->let_go();
+        const std::uint64_t now = monotonic_ns();
+        const auto lease =
+            static_cast<std::uint64_t>(std::chrono::nanoseconds(SamplePoint::kLease).count());
+        stopped_at_ = std::clamp<std::uint64_t>(hit_.time_ns, now - lease, now);
+        return true;
+      }
+      if (!session_.resume(0).ok()) return false;
+    }
+    return false;
   }
 
   // No thread has passed the safe point, so a waiting one is tried. A failure leaves that thread as
@@ -266,7 +311,7 @@ class Injector::InjectionAttempt {
   }
 
   absl::Status inspect_filters() const {
-    if (thread_.seccomp == 0) return absl::OkStatus();
+    if (thread_.seccomp == 0 || injection_.filters_allow) return absl::OkStatus();
     if (!one_set_of_filters_) {
       return absl::FailedPreconditionError(
           absl::StrCat("pid ", target_.pid, " has threads under different seccomp filters"));
@@ -390,7 +435,7 @@ absl::StatusOr<std::unique_ptr<Injector>> Injector::start(Injection injection) {
   const ProbeSite site =
       injection.place ? injection.place->site : site_in_program(target, target.safe_point);
   std::unique_ptr<Injector> injector(new Injector(std::move(injection)));
-  if (!injector->injection_.only_waiting) {
+  if (!injector->injection_.without_probe) {
     ASSIGN_OR_RETURN(injector->safe_point_, SafePoint::attach(target.pid, site));
   }
   injector->cancel_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -15,7 +15,9 @@
 //    (attach/inject/trip_young_limit.h). A program that allocates nothing is not changed, and is
 //    caught when it allocates. While all its threads sleep and the runtime is free, a thread that
 //    waits in a system call can be used instead, and then continues with that call
-//    (attach/inject/waiting_program.h).
+//    (attach/inject/waiting_program.h). Without the privileges for a probe there is that way, and
+//    one for a program that an agent samples already: its thread waits in the agent's callback, is
+//    seized and interrupted there (SamplePoint).
 // 4. The stopped thread is made to load the agent and to call memprof_agent_poll
 //    (attach/inject/borrowed_thread.h). Then it resumes by itself.
 //
@@ -38,6 +40,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/inject/borrowed_thread.h"
+#include "daemon/attach/inject/heap_points.h"
 #include "daemon/attach/inject/libc_functions.h"
 #include "daemon/attach/kernel/probe_removal.h"
 #include "daemon/attach/kernel/safe_point.h"
@@ -65,11 +68,14 @@ struct Injection {
   LibcFunctions libc;
   std::optional<CatchSite> place;
   std::span<const FilteredCall> calls = kAgentCalls;  // system calls that the thread will make
+  // The caller knows, without reading the program's seccomp filters, that they allow these calls.
+  bool filters_allow = false;
   // Allows the use of a thread that waits in a system call while none passes the safe point. Such a
   // thread only loads the agent; poll needs the runtime lock and is not called.
   bool while_waiting = false;
-  // Uses only such a thread. No probe is placed, so no privileges are needed.
-  bool only_waiting = false;
+  // Places no probe, so no privileges are needed: uses only such a thread, or one at sample_point.
+  bool without_probe = false;
+  std::optional<SamplePoint> sample_point;
   // If set, it runs instead of loading the agent, on the thread that traces the borrowed one.
   // stopped_at_ns: when that one was stopped (CLOCK_MONOTONIC). It always releases the borrowed
   // thread, and may continue to run afterwards. kUnavailable, for a waiting thread: try again.

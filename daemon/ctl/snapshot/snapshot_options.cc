@@ -41,6 +41,12 @@ void add_max_pause(CLI::App& app, std::string& max_pause) {
       ->type_name("DURATION");
 }
 
+CLI::Option* add_no_daemon(CLI::App& app, bool& no_daemon) {
+  return app.add_flag("--no-daemon", no_daemon,
+                      "Do it without memprofd and without root, to a process of the same user; "
+                      "needs --pid");
+}
+
 void add_snapshot_pid(CLI::App& app, int& pid, const char* names) {
   app.add_option(names, pid, "Name the process; may be omitted when there is one target");
 }

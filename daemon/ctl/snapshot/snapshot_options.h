@@ -34,6 +34,8 @@ CLI::Option* add_site(CLI::App& app, Options& options, std::string& site);
 
 // --max-pause of all commands that take a snapshot.
 void add_max_pause(CLI::App& app, std::string& max_pause);
+// --no-daemon: this process does the work, on a process of the same user.
+CLI::Option* add_no_daemon(CLI::App& app, bool& no_daemon);
 // The process of a snapshot. names: as for add_pid().
 void add_snapshot_pid(CLI::App& app, int& pid, const char* names);
 

@@ -5,10 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/grpc_convert.h"
+#include "daemon/export/api/heap_requests.h"
 #include "daemon/export/api/request_checks.h"
 #include "daemon/history/snapshot.h"
-#include "daemon/model/pause_refusal.h"
-#include "daemon/snapshot/block_header.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -110,51 +109,13 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
   return response;
 }
 
-namespace {
-
-// Maps errors of snapshots to codes for clients. A predicted pause that is too long is one of many
-// reasons why a snapshot is impossible. A timeout and another running snapshot are limits, so a
-// retry may succeed. A target that has gone meanwhile can have no snapshot any more.
-absl::Status as_clients_see_it(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAlreadyExists:
-      return with_code(status, absl::StatusCode::kResourceExhausted);
-    case absl::StatusCode::kAborted:
-      return with_code(status, absl::StatusCode::kNotFound);
-    case absl::StatusCode::kOutOfRange:
-      return with_code(status, absl::StatusCode::kFailedPrecondition);
-    default:
-      return status;
-  }
-}
-
-}  // namespace
-
-pb::SnapshotSummary to_proto(const HeapSummary& summary) {
-  pb::SnapshotSummary out;
-  out.set_pause_seconds(summary.pause_seconds);
-  out.set_predicted_pause_seconds(summary.predicted_pause_seconds);
-  out.set_heap_bytes(summary.heap_words * kWordBytes);
-  out.set_blocks(summary.blocks);
-  out.set_file_bytes(summary.file_bytes);
-  return out;
-}
-
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
     const pb::TakeSnapshotRequest& request, const AskedProcess& process, const HeapClient& client,
     HeapContents contents) {
   RETURN_IF_ERROR(check_process(service_, process));
-  HeapRequest asked{.process = process, .contents = contents};
-  const double pause = request.max_pause_seconds();
-  if (!(pause >= 0 && pause <= kLongestPauseSeconds)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("bad pause ", pause, " s: it is 0 to ", kLongestPauseSeconds));
-  }
-  if (pause != 0) asked.max_pause_seconds = pause;
-  const absl::StatusOr<HeapSummary> taken = service_.take_heap(asked, client);
-  if (!taken.ok()) return as_clients_see_it(taken.status());
-  return to_proto(*taken);
+  ASSIGN_OR_RETURN(HeapRequest asked, heap_request(request, contents));
+  asked.process = process;
+  return heap_answer(service_.take_heap(asked, client));
 }
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request,

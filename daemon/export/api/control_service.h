@@ -9,9 +9,6 @@
 
 namespace memprofd {
 
-// The summary of a snapshot for clients.
-::memprof::v1::SnapshotSummary to_proto(const HeapSummary& summary);
-
 // Thread-safe. Each AskedProcess is the process of a request and the user who asks. All calls:
 // kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
 class ControlService {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/event_stream.h"
+#include "daemon/export/api/heap_requests.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/query/observe_mode_rules.h"
 #include "daemon/util/status_macros.h"
@@ -31,19 +32,6 @@ constexpr double kLongestInterval = 3600;
 double interval_seconds(double asked) {
   if (asked == 0) return 1;
   return asked >= kShortestInterval && asked <= kLongestInterval ? asked : 0;
-}
-
-absl::StatusOr<HeapContents> contents_of(pb::HeapContents contents) {
-  switch (contents) {
-    case pb::HEAP_CONTENTS_UNSPECIFIED:
-      return HeapContents::kNone;
-    case pb::HEAP_CONTENTS_FINGERPRINTS:
-      return HeapContents::kFingerprints;
-    case pb::HEAP_CONTENTS_ALL:
-      return HeapContents::kContents;
-    default:
-      return absl::InvalidArgumentError("unknown kind of contents");
-  }
 }
 
 }  // namespace

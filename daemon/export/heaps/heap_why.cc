@@ -38,12 +38,13 @@ pb::ListSitesRequest live_sites_request(int pid, const std::string& pattern) {
   return request;
 }
 
-absl::Status check_live_sites(const pb::ListSitesResponse& answer, const std::string& pattern) {
+absl::Status check_live_sites(const pb::ListSitesResponse& answer, const std::string& pattern,
+                              const std::string& list_sites) {
   if (answer.target().mode() == "observe") return absl::OkStatus();
   if (!answer.sites().empty() && answer.sites(0).live_objects() > 0) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("no living sampled block of pid ", answer.target().pid(),
-                                          " has a callstack that matches \"", pattern,
-                                          "\"; `memprofctl sites` lists sites"));
+                                          " has a callstack that matches \"", pattern, "\"; `",
+                                          list_sites, "` lists sites"));
 }
 
 }  // namespace memprofd

@@ -24,6 +24,7 @@ absl::StatusOr<std::vector<bool>> sites_matching(const HeapImage& image,
 // kNotFound: no memory of the site is live. In observe mode that is unknown, and taking the
 // snapshot fails with the reason.
 absl::Status check_live_sites(const ::memprof::v1::ListSitesResponse& answer,
-                              const std::string& pattern);
+                              const std::string& pattern,
+                              const std::string& list_sites = "memprofctl sites");
 
 }  // namespace memprofd

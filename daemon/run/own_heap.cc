@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/run/own_heap.h"
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/attach/agent_plan.h"
+#include "daemon/attach/copy_lease.h"
+#include "daemon/attach/inject/injector.h"
+#include "daemon/attach/inject/libc_functions.h"
+#include "daemon/attach/inject/waiting_program.h"
+#include "daemon/attach/kernel/probe_removal.h"
+#include "daemon/attach/target_lock.h"
+#include "daemon/discover/runtime_locks.h"
+#include "daemon/heapdump/heap_taker.h"
+#include "daemon/run/own_process.h"
+#include "daemon/util/clock.h"
+#include "daemon/util/status_macros.h"
+
+namespace memprofd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kPace{5};  // between two readings of the ring
+// For the agent to be loaded and the first sample; a busy machine needs seconds.
+constexpr seconds kPatience{30};
+constexpr seconds kWaitingPatience{2};  // for a thread that waits to load the agent
+// For a program that cannot be sampled to wait.
+constexpr seconds kUnsampledPatience{3};
+constexpr milliseconds kStopPatience{500};  // of the agent
+
+absl::Status cancelled() { return absl::CancelledError("interrupted: no snapshot was taken"); }
+
+// Has a program that waits load the agent on the thread that waits. Does nothing if the program
+// works or holds an agent, and where RunningProcess has to decide.
+absl::Status load_while_it_waits(int pid, const AgentFile& agent,
+                                 const std::function<bool()>& waits) {
+  ASSIGN_OR_RETURN(
+      const Target target,
+      discover_own_process(pid, {.what = "profile",
+                                 .otherwise = "start the program with memprofctl run -- PROGRAM"}));
+  if (!target.why_no_agent.empty()) return absl::OkStatus();
+  const auto plan = read_agent_status(target);
+  if (!plan.ok() || !plan->why_none.empty() || plan->there || plan->others > 0) {
+    return absl::OkStatus();
+  }
+  const auto locks = RuntimeLocks::find(target);
+  if (!locks.ok() || !WaitingProgram::inspect(target, *locks, {}).ok()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const TargetLock lock, TargetLock::acquire(pid, target.start_time_ticks));
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
+  ProbeRemoval removal;
+  Injection injection{
+      .target = &target, .removal = &removal, .agent_path = agent.path, .libc = libc};
+  injection.while_waiting = injection.without_probe = true;
+  injection.on_loaded = [](const std::string&) { return AgentLocation{}; };  // found afterwards
+  ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
+  for (const auto until = Clock::now() + kWaitingPatience;
+       !injector->result() && Clock::now() < until && waits();) {
+    std::this_thread::sleep_for(kPace);
+  }
+  injector->wait();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OwnHeap>> OwnHeap::open(int pid, const AgentFile& agent, double rate,
+                                                       std::function<bool()> waits) {
+  RETURN_IF_ERROR(load_while_it_waits(pid, agent, waits));
+  ASSIGN_OR_RETURN(std::unique_ptr<RunningProcess> process, RunningProcess::inspect(pid, agent));
+  ASSIGN_OR_RETURN(std::shared_ptr<RunProgram> program,
+                   RunProgram::open(absl::StrCat("/proc/", pid, "/exe"), process->target().exe));
+  std::unique_ptr<OwnHeap> heap(
+      new OwnHeap(std::move(process), std::move(program), rate, std::move(waits)));
+  for (const auto until = Clock::now() + kPatience; heap->process_->agent() == nullptr;) {
+    RETURN_IF_ERROR(heap->wait());
+    if (Clock::now() < until) continue;
+    return absl::DeadlineExceededError(
+        absl::StrCat("pid ", pid, " ", heap->process_->why_waiting()));
+  }
+  return heap;
+}
+
+OwnHeap::~OwnHeap() {
+  if (run_ == nullptr || !run_->begun()) return;
+  run_->withdraw();
+  for (const auto until = Clock::now() + kStopPatience;
+       !run_->stopped() && Clock::now() < until && !process_->wait(kPace);) {
+    process_->ask_for_collection();
+    run_->update();
+  }
+  run_->detach();
+}
+
+// Goes as far as possible now.
+absl::Status OwnHeap::update() {
+  const MutexLock lock(mutex_);
+  if (run_ == nullptr) {
+    ASSIGN_OR_RETURN(std::optional<SharedAgent> agent, process_->advance());
+    if (!agent) return absl::OkStatus();
+    ASSIGN_OR_RETURN(
+        run_, RunTarget::attach(programs_, process_->target().pid, *std::move(agent), rate_));
+  }
+  run_->update();
+  if (!run_->problem().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pid ", process_->target().pid, " ", run_->problem()));
+  }
+  if (!run_->sampling()) {
+    process_->ask_for_collection();
+  } else if (sampled_since_ns_ == 0) {
+    sampled_since_ns_ = monotonic_ns();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OwnHeap::wait() {
+  RETURN_IF_ERROR(update());
+  if (!waits_()) return cancelled();
+  if (!process_->wait(kPace)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("pid ", process_->target().pid, " has ended"));
+}
+
+std::string OwnHeap::why_not_sampling() {
+  const MutexLock lock(mutex_);
+  return run_ == nullptr ? "" : run_->why_not_sampling();
+}
+
+absl::Status OwnHeap::sample(std::chrono::nanoseconds time) {
+  const int pid = process_->target().pid;
+  const auto late = Clock::now() + kPatience;
+  const auto sampled_for = [this] {
+    const MutexLock lock(mutex_);
+    return std::chrono::nanoseconds(sampled_since_ns_ == 0 ? 0
+                                                           : monotonic_ns() - sampled_since_ns_);
+  };
+  while (sampled_for() < time) {
+    RETURN_IF_ERROR(wait());
+    if (const std::string why = why_not_sampling(); !why.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("pid ", pid, " ", why));
+    }
+    if (sampled_for() == std::chrono::nanoseconds(0) && Clock::now() > late) {
+      return absl::DeadlineExceededError(absl::StrCat("pid ", pid, " ", process_->why_waiting()));
+    }
+  }
+  const MutexLock lock(mutex_);
+  run_->refresh();
+  return absl::OkStatus();
+}
+
+SampleSites OwnHeap::sites_of(const std::vector<SampleId>& numbers) {
+  const MutexLock lock(mutex_);
+  if (run_ != nullptr && run_->begun()) {
+    SampleSites sites = run_->sites_of(numbers);
+    sites.sampled_since_ns = sampled_since_ns_;
+    return sites;
+  }
+  SampleSites none;
+  none.of.assign(numbers.size(), SampleSites::kUnknown);
+  none.allocated_ns.assign(numbers.size(), 0);
+  return none;
+}
+
+absl::StatusOr<HeapSummary> OwnHeap::take(const HeapRequest& request,
+                                          const std::function<bool(std::string_view)>& take) {
+  const Target& target = process_->target();
+  const AgentLocation& agent = *process_->agent();
+  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
+  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(target.pid, maps));
+  ASSIGN_OR_RETURN(std::shared_ptr<Symbolizer> symbolizer, program_->names_at(target.load_bias));
+  std::atomic<double> paused_seconds{0}, pause_ratio{1};
+  const auto lease = std::make_shared<CopyLease>(target, nullptr, agent.file, agent.control_address,
+                                                 libc, paused_seconds, pause_ratio, true);
+  const HeapSource source{
+      .lease = lease,
+      .symbolizer = symbolizer,
+      .sampling_rate = rate_,
+      .sites = [this](const std::vector<SampleId>& numbers) { return sites_of(numbers); }};
+  absl::Status going_on;
+  bool is_begun = false;
+  const auto late = Clock::now() + kUnsampledPatience;
+  const HeapClient client{.take =
+                              [&](std::string_view bytes) {
+                                is_begun = true;
+                                return take(bytes);
+                              },
+                          .waits =
+                              [&] {
+                                going_on = update();
+                                if (going_on.ok() && !waits_()) going_on = cancelled();
+                                if (going_on.ok() && !is_begun && Clock::now() > late) {
+                                  going_on = check_is_sampled();
+                                }
+                                return going_on.ok();
+                              }};
+  absl::StatusOr<HeapSummary> taken = take_heap(source, request, client);
+  RETURN_IF_ERROR(going_on);
+  return taken;
+}
+
+// A program that cannot be sampled can be copied only while it waits.
+absl::Status OwnHeap::check_is_sampled() {
+  const std::string why = why_not_sampling();
+  if (why.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("no snapshot of pid ", process_->target().pid, " was taken: the program ", why,
+                   ", and was never found waiting; take the snapshot with memprofd as root"));
+}
+
+}  // namespace memprofd
