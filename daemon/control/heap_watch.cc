@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/heap_watch.h"
 
-#include <pthread.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -57,29 +56,22 @@ HeapWatch::HeapWatch(ProfilerService& service, HeapWatchOptions options)
       options_(std::move(options)),
       files_(options_.files),
       point_kinds_(point_kinds_of(options_.rules)),
-      thread_([this] { run(); }) {}
+      thread_({"heap-watch", "to take snapshots by rules"}, [this] { return run(); }) {}
 
 HeapWatch::~HeapWatch() {
-  stop_.stop();
-  thread_.join();
+  thread_.stop();
   for (const auto& taking : takings_) taking->thread.join();
 }
 
-void HeapWatch::run() {
-  ::pthread_setname_np(::pthread_self(), "heap-watch");
-  Clock::time_point next_inspection;
-  do {
-    guarded("to take snapshots by rules", [&] {
-      collect();
-      if (Clock::now() >= next_inspection) {
-        next_inspection = Clock::now() + options_.interval;
-        check();
-      }
-      inspect_points();
-    });
-  } while (stop_.wait(point_kinds_ == 0 && takings_.empty()
-                          ? options_.interval
-                          : std::min(options_.interval, kPointInterval)));
+std::chrono::nanoseconds HeapWatch::run() {
+  collect();
+  if (Clock::now() >= next_inspection_) {
+    next_inspection_ = Clock::now() + options_.interval;
+    check();
+  }
+  inspect_points();
+  return point_kinds_ == 0 && takings_.empty() ? options_.interval
+                                               : std::min(options_.interval, kPointInterval);
 }
 
 // The rules of a target that is not sampled restart when sampling resumes.
@@ -253,7 +245,7 @@ absl::Status HeapWatch::take(int pid, const std::string& comm,
                      {.process = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
     return absl::OkStatus();
   };
-  const auto waits = [&] { return stop_.wait({}) && (has_come || Clock::now() < until); };
+  const auto waits = [&] { return thread_.goes_on() && (has_come || Clock::now() < until); };
   const absl::Status filled = file->fill(waits, take_into);
   if (!filled.ok() && !has_come && Clock::now() >= until) {
     return absl::DeadlineExceededError(

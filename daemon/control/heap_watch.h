@@ -22,7 +22,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/rules/rule_book.h"
 #include "daemon/snapshot/file/heap_files.h"
-#include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/periodic_thread.h"
 #include "daemon/util/user_slots.h"
 
 namespace memprofd {
@@ -87,7 +87,8 @@ class HeapWatch {
     std::thread thread;
   };
 
-  void run();
+  // A turn; returns the time until the next one.
+  std::chrono::nanoseconds run();
   void check();
   void inspect(const ProfileSnapshot& target, Watched& watched);
   void keep_points(int pid, Watched& watched) const;
@@ -112,8 +113,8 @@ class HeapWatch {
   std::map<int, Watched> watched_;              // used by thread_
   std::set<Process> ended_;                     // likewise: programs that wait at their end
   std::list<std::unique_ptr<Taking>> takings_;  // likewise
-  StopSignal stop_;
-  std::thread thread_;
+  std::chrono::steady_clock::time_point next_inspection_;  // likewise
+  PeriodicThread thread_;
 };
 
 }  // namespace memprofd

@@ -12,7 +12,6 @@
 #include "daemon/util/about_pid.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/file_id.h"
-#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -33,18 +32,12 @@ bool is_named(std::string_view exe, const std::string& pattern) {
 }
 
 ProgramWatch::ProgramWatch(ProgramWatchOptions options)
-    : options_(std::move(options)), files_(options_.examine), thread_([this] { run(); }) {}
-
-ProgramWatch::~ProgramWatch() {
-  stop_.stop();
-  thread_.join();
-}
-
-void ProgramWatch::run() {
-  do {
-    guarded("to look for programs by their names", [this] { scan(); });
-  } while (stop_.wait(options_.interval));
-}
+    : options_(std::move(options)),
+      files_(options_.examine),
+      thread_({"program-watch", "to look for programs by their names"}, [this] {
+        scan();
+        return options_.interval;
+      }) {}
 
 // Forgets processes that have exited, unless an attach is pending.
 void ProgramWatch::scan() {

@@ -12,13 +12,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "daemon/control/program_files.h"
 #include "daemon/model/discovery.h"
-#include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/periodic_thread.h"
 
 namespace memprofd {
 
@@ -42,7 +41,7 @@ class ProgramWatch {
   explicit ProgramWatch(ProgramWatchOptions options);
   ProgramWatch(const ProgramWatch&) = delete;
   ProgramWatch& operator=(const ProgramWatch&) = delete;
-  ~ProgramWatch();  // waits for running attaches
+  // The destructor waits for running attaches.
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -60,7 +59,6 @@ class ProgramWatch {
     Clock::time_point again;  // time of the next attempt
   };
 
-  void run();
   void scan();
   // Sorts a process: one that a rule names goes to still_there, another OCaml program to
   // discovered.
@@ -76,8 +74,7 @@ class ProgramWatch {
   std::map<int, MatchedProcess> found_;
   ProgramFiles files_;
   std::uint64_t ended_early_ = 0;
-  StopSignal stop_;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace memprofd

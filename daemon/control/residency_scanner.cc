@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/residency_scanner.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "daemon/rss/residency_scan.h"
 #include "daemon/util/clock.h"
-#include "daemon/util/guard.h"
 
 namespace memprofd {
 namespace {
@@ -18,20 +15,14 @@ constexpr std::chrono::milliseconds kTick{1000};
 }  // namespace
 
 ResidencyScanner::ResidencyScanner(std::function<std::vector<ResidencyTarget>()> list)
-    : list_(std::move(list)), thread_([this] { run(); }) {}
-
-void ResidencyScanner::stop() {
-  stop_.stop();
-  if (thread_.joinable()) thread_.join();
-}
+    : list_(std::move(list)),
+      thread_({"c blocks", "to read the pages of native blocks", kTick}, [this] {
+        check();
+        return kTick;
+      }) {}
 
 std::chrono::nanoseconds ResidencyScanner::rest_after(std::chrono::nanoseconds cpu_time) {
   return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * kRest);
-}
-
-void ResidencyScanner::run() {
-  ::pthread_setname_np(::pthread_self(), "c blocks");
-  while (stop_.wait(kTick)) guarded("to read the pages of native blocks", [this] { check(); });
 }
 
 void ResidencyScanner::check() {

@@ -9,13 +9,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "daemon/control/inspection.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/model/native_block.h"
-#include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/periodic_thread.h"
 
 namespace memprofd {
 
@@ -36,10 +35,9 @@ class ResidencyScanner {
 
   // list: returns the current targets; called by the thread.
   explicit ResidencyScanner(std::function<std::vector<ResidencyTarget>()> list);
-  ~ResidencyScanner() { stop(); }
   ResidencyScanner(const ResidencyScanner&) = delete;
   ResidencyScanner& operator=(const ResidencyScanner&) = delete;
-  void stop();
+  void stop() { thread_.stop(); }
 
   static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds cpu_time);
 
@@ -53,15 +51,13 @@ class ResidencyScanner {
     std::optional<Inspection<Scan>> check;  // current scan
     Clock::time_point next;
   };
-  void run();
   void check();
   void see_to(const ResidencyTarget& target, Watched& watched);
   static void begin_inspection(const ResidencyTarget& target, Watched& watched);
 
   const std::function<std::vector<ResidencyTarget>()> list_;
   std::map<int, Watched> watched_;  // by pid
-  StopSignal stop_;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace memprofd

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/rule_watch.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/util/guard.h"
 #include "daemon/util/log.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
@@ -39,25 +36,16 @@ RuleWatch::RuleWatch(SnapshotSource& source, RuleWatchOptions options,
       options_(std::move(options)),
       book_(std::move(book)),
       rules_(std::move(rules)),
-      thread_([this] { run(); }) {}
-
-RuleWatch::~RuleWatch() {
-  stop_.stop();
-  thread_.join();
-}
+      thread_({"rule-watch", "to check rules"}, [this] {
+        check_all();
+        return options_.interval;
+      }) {}
 
 absl::Status RuleWatch::reload() {
   ASSIGN_OR_RETURN(std::vector<MemoryRule> rules, read(options_));
   const MutexLock lock(mutex_);
   rules_ = std::move(rules);
   return absl::OkStatus();
-}
-
-void RuleWatch::run() {
-  ::pthread_setname_np(::pthread_self(), "rule-watch");
-  do {
-    guarded("to check rules", [this] { check_all(); });
-  } while (stop_.wait(options_.interval));
 }
 
 void RuleWatch::check_all() {
@@ -74,7 +62,7 @@ void RuleWatch::check_all() {
     if (target->info.state != TargetState::kSampling) continue;
     targets.emplace(target->info.pid, target->attached_ns);
     for (const MemoryRule& rule : rules) {
-      if (!stop_.wait({})) return;
+      if (!thread_.goes_on()) return;
       if (!is_of_program(rule, target->info.comm)) continue;
       if (rule.kind != RuleKind::kGrowth || with_growth) check(*target, rule);
     }

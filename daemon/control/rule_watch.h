@@ -7,15 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/rules/rule_book.h"
-#include "daemon/util/stop_signal.h"
 #include "daemon/util/threads/mutex.h"
+#include "daemon/util/threads/periodic_thread.h"
 
 namespace memprofd {
 
@@ -33,7 +32,6 @@ class RuleWatch {
                                                          std::shared_ptr<RuleBook> book);
   RuleWatch(const RuleWatch&) = delete;
   RuleWatch& operator=(const RuleWatch&) = delete;
-  ~RuleWatch();
 
   // Reads the file again; an error leaves the rules as they were. Any thread.
   absl::Status reload();
@@ -48,7 +46,6 @@ class RuleWatch {
   RuleWatch(SnapshotSource& source, RuleWatchOptions options, std::shared_ptr<RuleBook> book,
             std::vector<MemoryRule> rules);
   static absl::StatusOr<std::vector<MemoryRule>> read(const RuleWatchOptions& options);
-  void run();
   void check_all();
   void check(const ProfileSnapshot& target, const MemoryRule& rule);
 
@@ -58,8 +55,7 @@ class RuleWatch {
   Mutex mutex_;
   std::vector<MemoryRule> rules_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t turns_ = 0;  // checks so far; used by thread_
-  StopSignal stop_;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace memprofd

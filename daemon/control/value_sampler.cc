@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/control/value_sampler.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "daemon/util/clock.h"
-#include "daemon/util/guard.h"
 #include "daemon/values/read_values.h"
 #include "daemon/values/sample_of_published.h"
 #include "daemon/values/tick_clock.h"
@@ -26,25 +23,14 @@ std::chrono::nanoseconds cpu_time_of_thread() {
 }  // namespace
 
 ValueSampler::ValueSampler(std::function<std::vector<PublishingTarget>()> list)
-    : list_(std::move(list)), thread_([this] { run(); }) {}
-
-void ValueSampler::stop() {
-  stop_.stop();
-  if (thread_.joinable()) thread_.join();
-}
+    : list_(std::move(list)), thread_({"values", "to read values", rest_after({})}, [this] {
+        const std::chrono::nanoseconds before = cpu_time_of_thread();
+        check();
+        return rest_after(cpu_time_of_thread() - before);
+      }) {}
 
 std::chrono::nanoseconds ValueSampler::rest_after(std::chrono::nanoseconds cpu_time) {
   return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * (100 / kMostPercent));
-}
-
-void ValueSampler::run() {
-  ::pthread_setname_np(::pthread_self(), "values");
-  std::chrono::nanoseconds took{};
-  while (stop_.wait(rest_after(took))) {
-    const std::chrono::nanoseconds before = cpu_time_of_thread();
-    guarded("to read values", [this] { check(); });
-    took = cpu_time_of_thread() - before;
-  }
 }
 
 void ValueSampler::check() {
@@ -56,7 +42,7 @@ void ValueSampler::check() {
                                      .in_a_hurry = true,
                                      .observes_only = true,
                                      .patience = kPatience},
-                                    [this] { return stop_.wait({}); });
+                                    [this] { return thread_.goes_on(); });
     if (!answer.ok() || !answer->why_no_report.empty()) continue;
     ValueSample sample = sample_of(answer->report, tick_now().ns);
     add_values(answer->values, kept, sample);

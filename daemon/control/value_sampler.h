@@ -8,11 +8,10 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "daemon/history/value_sample.h"
-#include "daemon/util/stop_signal.h"
+#include "daemon/util/threads/periodic_thread.h"
 #include "daemon/values/value_program.h"
 
 namespace memprofd {
@@ -31,21 +30,18 @@ class ValueSampler {
 
   // list: returns the current targets; called by the thread.
   explicit ValueSampler(std::function<std::vector<PublishingTarget>()> list);
-  ~ValueSampler() { stop(); }
   ValueSampler(const ValueSampler&) = delete;
   ValueSampler& operator=(const ValueSampler&) = delete;
-  void stop();
+  void stop() { thread_.stop(); }
 
   // Time until the next reading, given the CPU time of the last one.
   static std::chrono::nanoseconds rest_after(std::chrono::nanoseconds cpu_time);
 
  private:
-  void run();
   void check();
 
   const std::function<std::vector<PublishingTarget>()> list_;
-  StopSignal stop_;
-  std::thread thread_;
+  PeriodicThread thread_;
 };
 
 }  // namespace memprofd

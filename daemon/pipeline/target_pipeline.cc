@@ -6,10 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/discover/gc_stats.h"
-#include "daemon/pipeline/agent_drops.h"
 #include "daemon/util/clock.h"
-#include "daemon/util/log.h"
 
 namespace memprofd {
 namespace {
@@ -19,10 +16,6 @@ using Clock = std::chrono::steady_clock;
 // Bytes that are read in one turn from a target that is read slowly; small, so that its pauses are
 // short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
-
-// The kernel takes memory from programs that do not run, too, so idle programs are read at this
-// interval.
-constexpr std::chrono::seconds kMemoryOfIdle{10};
 
 PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
   const RuntimeAbi& abi = attachment.target().abi;
@@ -86,6 +79,7 @@ TargetPipeline::TargetPipeline(std::shared_ptr<AttachedTarget> attachment,
       history_(before == nullptr ? History(began_ns_) : History(before->history)),
       values_(values_before(before.get())),
       info_(std::move(info)) {
+  readings_.emplace(attachment_->target(), pipeline_, before == nullptr ? GcStats() : before->gc);
   if (before != nullptr) resume_from(*before);
   if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
   if (!attachment_->observes()) return;
@@ -112,17 +106,12 @@ TargetPipeline::TargetPipeline(ProfileSnapshotPtr ended)
 void TargetPipeline::resume_from(const ProfileSnapshot& before) {
   before_ = without_counts(before);
   pipeline_.resume_from(before);
-  gc_ = before.gc;
   history_.close_window(
       began_ns_, [this](const auto& use) { pipeline_.close_interval(use); }, history_point());
 }
 
-// Uses quick reads, because this thread serves all targets.
 void TargetPipeline::set_agent(const AgentControl& agent) {
-  agent_ = agent.through(attachment_->target().memory->quick());
-  if (const NativeHeapControl* native_heap = attachment_->native_heap()) {
-    native_heap_ = native_heap->through(attachment_->target().memory->quick());
-  }
+  readings_->set_agent(agent, attachment_->native_heap());
 }
 
 class TargetPipeline::Meter {
@@ -184,39 +173,14 @@ int TargetPipeline::take_in(std::uint64_t end) {
 }
 
 void TargetPipeline::request_session(std::uint32_t generation, double rate) {
-  RequestedSession session{generation, rate, std::nullopt};
-  if (!std::exchange(any_requested_, true)) session.positions = positions_of_agent();
-  const MutexLock lock(info_mutex_);
-  requested_sessions_.push_back(std::move(session));
-}
-
-// An agent that is not loaded yet begins at 0. One that still samples for an earlier memprofd
-// discards what no one reads, so its positions are unknown.
-std::optional<std::vector<BufferPosition>> TargetPipeline::positions_of_agent() const {
-  std::vector<BufferPosition> positions;
-  const AgentControl* agent = attachment_->agent();
-  if (agent == nullptr) return positions;
-  const auto status = agent->status();
-  const auto tails = agent->tails();
-  if (!status.ok() || status->state == MEMPROF_AGENT_SAMPLING || !tails.ok()) return std::nullopt;
-  for (const AgentTail& tail : *tails) {
-    positions.resize(tail.buffer + 1);
-    positions.back() = {tail.first_seq, tail.sampled};
-  }
-  return positions;
+  requested_sessions_.add(generation, rate, attachment_);
 }
 
 void TargetPipeline::take_requested_sessions() {
-  std::vector<RequestedSession> requested;
-  {
-    const MutexLock lock(info_mutex_);
-    requested.swap(requested_sessions_);
-  }
+  const std::vector<SessionRequests::Request> requested = requested_sessions_.take();
   // Runs before the first session is over, because the next one would forget it.
-  if (!requested.empty() && agent_) {
-    if (const auto agent = agent_->status(); agent.ok()) note_followed(*agent);
-  }
-  for (const RequestedSession& session : requested) {
+  if (!requested.empty()) readings_->note_followed();
+  for (const SessionRequests::Request& session : requested) {
     if (session.positions) pipeline_.expect(*session.positions);
     pipeline_.begin_session(session.generation, session.rate);
   }
@@ -232,29 +196,25 @@ void TargetPipeline::publish_counts() {
 SampleSites TargetPipeline::sites_of(std::span<const SampleId> numbers) {
   catch_up();
   SampleSites sites = find_sample_sites(pipeline_, numbers);
-  sites.majors = majors_;
+  sites.majors = readings_->majors();
   sites.sampled_since_ns = began_monotonic_ns_;
   return sites;
 }
 
 bool TargetPipeline::catch_up_due(Clock::time_point now) {
-  if (finished() || !agent_ || !catch_up_pace_.due(now, tap_.log()->wanted())) return false;
-  if (has_run_since(caught_up_cpu_ns_)) return true;
+  if (finished() || readings_->agent() == nullptr ||
+      !catch_up_pace_.due(now, tap_.log()->wanted())) {
+    return false;
+  }
+  if (has_run_since(pid(), caught_up_cpu_ns_)) return true;
   catch_up_pace_.stood_still(now);
   return false;
-}
-
-// Takes one system call, whereas a read of the target's memory switches to another process and
-// back.
-bool TargetPipeline::has_run_since(std::uint64_t cpu_ns) const {
-  const std::uint64_t now_ns = process_cpu_ns(attachment_->target().pid);
-  return now_ns == 0 || now_ns != cpu_ns;
 }
 
 void TargetPipeline::catch_up_if_run() {
   if (finished()) return;
   const std::uint64_t now_ns = monotonic_ns();
-  if (has_run_since(caught_up_cpu_ns_)) {
+  if (has_run_since(pid(), caught_up_cpu_ns_)) {
     catch_up();
   } else {
     pipeline_.advance_clock_to(now_ns);  // blocks grow older while their program is stopped
@@ -267,13 +227,13 @@ void TargetPipeline::catch_up() {
   const auto began = Clock::now();
   catch_up_pace_.fetched(began, true);  // unless it is certain that there was nothing
   const std::uint64_t events = pipeline_.events();
-  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
+  const std::uint64_t cpu_ns = process_cpu_ns(pid());
   caught_up_cpu_ns_ = 0;  // until everything has arrived
   const std::uint64_t asked_at_ns = monotonic_ns();
   std::vector<AgentTail> tails;
   bool is_read = false;
-  if (agent_) {
-    auto read = agent_->tails();
+  if (const AgentControl* agent = readings_->agent()) {
+    auto read = agent->tails();
     is_read = read.ok();
     if (is_read) tails = *std::move(read);
   }
@@ -307,61 +267,6 @@ void TargetPipeline::read_counters(ProfileSnapshot& snapshot) {
   snapshot.ring_bytes_total = ring_->total_bytes();
 }
 
-void TargetPipeline::note_followed(const AgentStatus& agent) {
-  if (!agent.followed_since || !attachment_->target().abi.domains) return;
-  pipeline_.follow_since(*agent.followed_since);
-}
-
-void TargetPipeline::read_gc_stats_of_target() {
-  const std::uint64_t cpu_ns = process_cpu_ns(attachment_->target().pid);
-  gc_cpu_ns_ = 0;  // until they have been read
-  const absl::StatusOr<AgentStatus> agent =
-      agent_ ? agent_->status() : absl::NotFoundError("not there yet");
-  if (agent.ok()) count_agent_drops(*agent);
-  if (agent.ok()) note_followed(*agent);
-  read_native_heap_status();
-  const std::uint64_t asked_at_ns = monotonic_ns();
-  const absl::StatusOr<GcStats> stats = gc_stats_now(agent.ok() ? &*agent : nullptr);
-  if (!stats.ok()) return;  // keeps the last numbers of an ended program
-  gc_cpu_ns_ = cpu_ns;
-  majors_.note(asked_at_ns, stats->major_collections);
-  const auto pauses = gc_.pauses;
-  const std::uint64_t top = std::max(gc_.top_heap_words, stats->heap_words);
-  gc_ = *stats;
-  gc_.pauses = pauses;
-  if (gc_.top_heap_words == 0) gc_.top_heap_words = top;  // the highest value seen so far
-  if (agent.ok()) std::copy(std::begin(agent->pauses), std::end(agent->pauses), gc_.pauses.begin());
-}
-
-// Call this after reading the runtime's counters.
-void TargetPipeline::read_memory_of_target() {
-  memory_read_at_ = Clock::now();
-  memory_status_.reset();
-  const auto status = read_memory_status(attachment_->target().pid);
-  if (!status.ok()) return;  // keeps the last parts of an ended program
-  memory_status_ = *status;
-  memory_parts_ = memory_parts(*status, gc_);
-}
-
-void TargetPipeline::count_agent_drops(const AgentStatus& agent) {
-  if (!first_status_) first_status_ = agent;
-  const std::uint64_t before = std::exchange(unsampled_words_, agent.unsampled_words)
-                                   .value_or(first_status_->unsampled_words);
-  pipeline_.unsampled(agent.unsampled_words - before);
-  set_agent_drops(agent, *first_status_, pipeline_.drops());
-  const int pid = attachment_->target().pid;
-  // In OCaml 5 the session continues: only the domain's profile starts again.
-  if (attachment_->target().abi.domains && agent.program_stops != first_status_->program_stops &&
-      !std::exchange(stop_logged_, true)) {
-    log_warning("pid {}: the program has called Gc.Memprof.stop; starting again", pid);
-  }
-  if (agent.conflicts == first_status_->conflicts || std::exchange(own_use_logged_, true)) return;
-  log_warning(
-      "pid {}: the program samples by Gc.Memprof itself: what its domain allocates until it stops "
-      "that is missing (domain_in_use)",
-      pid);
-}
-
 // Blocks that were freed before the reading began have been reported by now.
 void TargetPipeline::note_native_blocks(const ResidencyScan& scan) {
   if (finished()) return;
@@ -376,46 +281,21 @@ void TargetPipeline::end_native_heap() {
   pipeline_.end_native_heap();
 }
 
-void TargetPipeline::read_native_heap_status() {
-  if (!native_heap_) return;
-  const auto status = native_heap_->status();
-  if (!status.ok()) return;
-  if (!native_blocks_before_) native_blocks_before_ = status->not_followed;
-  pipeline_.drops().set(Drop::kAgentNativeBlocksFull,
-                        status->not_followed - *native_blocks_before_);
-  const std::string what = what_is_not_followed(*status);
-  if (what.empty() || std::exchange(native_heap_logged_, true)) return;
-  log_warning("pid {}: {}", attachment_->target().pid, what);
-}
-
-absl::StatusOr<GcStats> TargetPipeline::gc_stats_now(const AgentStatus* agent) const {
-  const Target& target = attachment_->target();
-  const MemoryReader& memory = target.memory->quick();
-  if (!target.abi.domains) {
-    return read_gc_stats(memory, target.caml_state_address, target.abi, target.gc_counters);
-  }
-  if (const HeapMeter* meter = pipeline_.heap_meter()) {
-    return read_observed_gc_stats(memory, target.gc_counters, meter->totals());
-  }
-  if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
-  return read_domain_gc_stats(memory, target.abi, target.gc_counters, agent_->domains(*agent),
-                              agent->ended_words);
-}
-
 std::uint64_t TargetPipeline::history_now() const {
   return began_ns_ + (monotonic_ns() - began_monotonic_ns_);
 }
 
 HistoryPoint TargetPipeline::history_point() const {
   const std::uint64_t lost_before = before_ == nullptr ? 0 : before_->drops.lost();
+  const GcStats& gc = readings_->gc();
   return {.live = pipeline_.aggregator().totals().live,
-          .heap_words = gc_.heap_words,
-          .minor_collections = gc_.minor_collections,
-          .major_collections = gc_.major_collections,
-          .compactions = gc_.compactions,
+          .heap_words = gc.heap_words,
+          .minor_collections = gc.minor_collections,
+          .major_collections = gc.major_collections,
+          .compactions = gc.compactions,
           .dropped_events = lost_before + pipeline_.drops().lost(),
           .session = pipeline_.aggregator().sessions(),
-          .memory = memory_parts_};
+          .memory = readings_->memory_parts()};
 }
 
 void TargetPipeline::keep_history() {
@@ -423,22 +303,16 @@ void TargetPipeline::keep_history() {
   const Meter meter(*this);
   // Fetches records that belong to this window: the agent may hold allocations since its last
   // batch.
-  if (agent_) catch_up_if_run();
-  read_for_history();
+  if (readings_->agent() != nullptr) catch_up_if_run();
+  readings_->update_for_history();
   close_window();
 }
 
 void TargetPipeline::mark_moment() {
   if (finished()) return;
   const Meter meter(*this);
-  read_for_history();
+  readings_->update_for_history();
   close_window();
-}
-
-void TargetPipeline::read_for_history() {
-  const bool has_run = has_run_since(gc_cpu_ns_);
-  if (has_run) read_gc_stats_of_target();
-  if (has_run || Clock::now() - memory_read_at_ >= kMemoryOfIdle) read_memory_of_target();
 }
 
 void TargetPipeline::close_window() {
@@ -486,14 +360,13 @@ ProfileSnapshotPtr TargetPipeline::snapshot() {
     return copy;
   }
   auto snapshot = std::make_shared<ProfileSnapshot>();
-  if (has_run_since(gc_cpu_ns_)) read_gc_stats_of_target();
-  read_memory_of_target();
+  readings_->update();
   read_counters(*snapshot);
   snapshot->info = shown_info();
   snapshot->time_ns = realtime_ns();
   snapshot->attached_ns = attached_ns_;
-  snapshot->gc = gc_;
-  snapshot->memory = memory_status_;
+  snapshot->gc = readings_->gc();
+  snapshot->memory = readings_->memory_status();
   snapshot->symbolizer = symbolizer_;
   snapshot->events = tap_.log();
   pipeline_.fill(*snapshot);
@@ -512,6 +385,7 @@ void TargetPipeline::finish() {
   pipeline_.release_live();
   tap_.close();
   ring_.reset();
+  readings_.reset();
   attachment_.reset();
 }
 

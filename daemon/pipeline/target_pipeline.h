@@ -22,6 +22,8 @@
 #include "daemon/pipeline/event_tap.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/pipeline/sample_sites.h"
+#include "daemon/pipeline/session_requests.h"
+#include "daemon/pipeline/target_readings.h"
 #include "daemon/util/threads/mutex.h"
 
 namespace memprofd {
@@ -119,20 +121,12 @@ class TargetPipeline {
   std::vector<int> take_children();
 
  private:
-  struct RequestedSession {
-    std::uint32_t generation;
-    double rate;
-    // Positions for Pipeline::expect() in the first session; unset if unknown.
-    std::optional<std::vector<BufferPosition>> positions;
-  };
-
   // Measures this thread's CPU time while it exists. A nested Meter has no effect.
   class Meter;
 
   bool rests() const;
-  bool has_run_since(std::uint64_t cpu_ns) const;
+  int pid() const { return attachment_->target().pid; }
   int take_in(std::uint64_t end);
-  std::optional<std::vector<BufferPosition>> positions_of_agent() const;
   void resume_from(const ProfileSnapshot& before);
   TargetInfo shown_info() const;
   void take_requested_sessions();
@@ -140,16 +134,8 @@ class TargetPipeline {
   void end_records();
   void note_children();
   void read_counters(ProfileSnapshot& snapshot);
-  void read_gc_stats_of_target();
-  void read_memory_of_target();
-  void count_agent_drops(const AgentStatus& agent);
-  void note_followed(const AgentStatus& agent);
-  void read_native_heap_status();
-  // agent: null if it cannot be read.
-  absl::StatusOr<GcStats> gc_stats_now(const AgentStatus* agent) const;
   std::uint64_t history_now() const;
   HistoryPoint history_point() const;
-  void read_for_history();
   void close_window();
   HistoryView history_view() const;
 
@@ -158,24 +144,10 @@ class TargetPipeline {
   SharedBudget memory_ = ByteBudget::for_samples();
   Pipeline pipeline_;
   EventTap tap_;
-  std::optional<AgentControl> agent_;
-  std::optional<NativeHeapControl> native_heap_;
-  std::optional<std::uint64_t> native_blocks_before_;  // initial number of blocks that it had given
-                                                       // up
-  bool native_heap_logged_ = false;  // that part of the native heap is not followed has been logged
-  std::optional<AgentStatus> first_status_;       // status of the agent at the beginning, to be
-                                                  // subtracted
-  std::optional<std::uint64_t> unsampled_words_;  // last reported value
-  bool own_use_logged_ = false;  // that the program samples a domain itself has been logged
-  bool stop_logged_ = false;     // Gc.Memprof.stop of OCaml 5
+  std::optional<TargetReadings> readings_;  // until the pipeline is finished
   CatchUpPace catch_up_pace_;
-  // CPU time of the program before its memory was read. While it is unchanged, so is the memory.
-  std::uint64_t caught_up_cpu_ns_ = 0, gc_cpu_ns_ = 0;
-  GcStats gc_;
-  MajorTimes majors_;
-  std::optional<MemoryStatus> memory_status_;  // unset if it cannot be read
-  std::chrono::steady_clock::time_point memory_read_at_;
-  MemoryParts memory_parts_;  // last known values
+  // CPU time of the program before its agent was read. While it is unchanged, so is the memory.
+  std::uint64_t caught_up_cpu_ns_ = 0;
   std::shared_ptr<Symbolizer> symbolizer_;
   // History uses CLOCK_MONOTONIC plus a fixed offset to Unix time, so that it never goes back.
   ProfileSnapshotPtr
@@ -194,8 +166,7 @@ class TargetPipeline {
   mutable Mutex info_mutex_;
   TargetInfo info_ ABSL_GUARDED_BY(info_mutex_);
   std::vector<int> children_ ABSL_GUARDED_BY(info_mutex_);
-  std::vector<RequestedSession> requested_sessions_ ABSL_GUARDED_BY(info_mutex_);
-  bool any_requested_ = false;  // control thread only
+  SessionRequests requested_sessions_;
 };
 
 }  // namespace memprofd

@@ -174,7 +174,7 @@ class Namespaces(OwnHeap):
 
 class Questions(OwnHeap):
     def test_why(self):
-        target = self.process(Process([*self.user, self.program("demo_server"), "--self-load", "2"]))
+        target = self.begin("demo_server", "--self-load", "2")
         done = self.ask("why", "--no-daemon", "--pid", target.pid, "--for", "3s", "make_session")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("Demo_server.Sessions", done.stdout)
