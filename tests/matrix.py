@@ -35,7 +35,8 @@ def checks(version):
     always = [("stacks", f"kernel:{stacks}"), ("torn reads", f"kernel:TornReads.{'*Domain*' if five else '*Thread*'}"),
               ("estimates", "e2e/test_attach"), ("accuracy", "e2e/test_accuracy"), ("lifetimes", "e2e/test_lifetimes"),
               ("cycles", "e2e/test_cycles:BusyProgram"), ("kills", "e2e/test_faults:DaemonDies"),
-              ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"),
+              ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"), ("their rules", "e2e/test_snapshot_rules"),
+              ("their answers", "e2e/test_snapshot_questions"),
               ("roots", "heaps/test_heap_roots"), ("waiting", "heaps/test_waiting"), ("values", "e2e/test_values"),
               ("own trackers", "e2e/test_program_stops")]
     if version != "4.11":  # its Unix has not what the program needs

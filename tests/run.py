@@ -67,7 +67,7 @@ AGAIN_SUITES = {"kernel", "tsan", "agent", "e2e", "calls", "heaps", "hostile", "
 SLOWEST = 10  # modules that are listed at the end
 MOST_AGAIN = 6  # modules that failed; more have not by chance
 # Begun before all others, as they wait longest: lanes should end together.
-FIRST = ["e2e/test_snapshots", "e2e/test_attach_faults", "calls/test_c_memory", "agent/test_own_walk5",
+FIRST = ["e2e/test_snapshots", "e2e/test_snapshot_questions", "e2e/test_attach_faults", "calls/test_c_memory", "agent/test_own_walk5",
          "e2e/test_inspections", "dashboards/test_page", "calls/test_c_probes", "dashboards/test_page_sites",
          "e2e/test_queries", "dashboards/test_alerts", "unit-asan-1", "unit-asan-2", "unit-asan-3", "unit-asan-4",
          "e2e/test_service", "e2e/test_attach", "e2e/test_containers", "e2e/test_accuracy", "e2e/test_history",

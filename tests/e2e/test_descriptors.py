@@ -17,7 +17,8 @@ import harness
 from api import PAGE, Api, ask
 from descriptors import leave_descriptors
 from harness import E2ETest, eventually
-from test_profiles import message_modules
+from messages import message_modules
+from messages import message_modules
 
 
 class Descriptors(E2ETest):

@@ -12,22 +12,12 @@ import time
 import unittest
 
 import harness
-from harness import TARGETS4, TARGETS5, E2ETest, Process, children, eventually, proc_status
+from harness import TARGETS4, TARGETS5, E2ETest, children, eventually, proc_status
+from heap_copies import COPIES, KEPT, KILLS, LONGEST, OLD, SWEPT_AT_ONCE, HeapCopy, is_gone, undisturbed_output
 
-# OCaml 5.5's slices sweep what they have marked, so that at times there is no garbage.
-SWEPT_AT_ONCE = harness.BUILD / "targets-experimental"
 WALK = harness.BUILD / "tests" / "heap_walk"
-COPY = harness.BUILD / "tests" / "heap_copy"
-# Blocks that heap_shapes keeps: (tag, fields) and count.
-KEPT = {(33, 3): 1_000, (34, 40): 500, (35, 100): 300, (36, 300): 50, (37, 100_000): 3, (38, 5): 100}
-YOUNG = (38, 5)
-OLD = {key: blocks for key, blocks in KEPT.items() if key != YOUNG}
 LARGE_HEAD_WORDS = 2  # before a large block of OCaml 5
 STEPS = 100 if harness.MATRIX else 5
-AGENT = harness.BUILD / "libmemprof_agent.so"
-COPIES = 200 if harness.MATRIX else 10
-KILLS = 50 if harness.MATRIX else 8
-LONGEST = 1.2  # seconds that a copy takes, mostly before it touches the program
 # All signals but those that cannot be blocked, and SIGTRAP, at which it stops.
 BLOCKED = ~sum(1 << (number - 1) for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTRAP)) & (1 << 64) - 1
 
@@ -133,53 +123,6 @@ class HeapWalk(E2ETest):
         wrong = hex(int(told["state"], 16) + 8)
         with self.assertRaisesRegex(AssertionError, "does not match its OCaml version|not all mapped"):
             walk(target, wrong)
-
-
-def is_gone(pid):
-    """True if it has ended, even if it is a zombie."""
-    try:
-        return proc_status(pid, "State")[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-def undisturbed_output():
-    """Output of busy_threads, the same for all compilers."""
-    return harness.undisturbed_output(("busy_threads",), TARGETS4)
-
-
-class HeapCopy(E2ETest):
-    programs = TARGETS4  # of OCaml 5 in subclasses
-
-    def program(self, name="busy_threads"):
-        return self.target(name, folder=self.programs, env={**os.environ, "LD_PRELOAD": str(AGENT)})
-
-    def copy(self, target, *options):
-        return self.process(Process([COPY, target.pid, *options]))
-
-    def answer(self, copier):
-        answer = json.loads(copier.read_line())
-        self.assertEqual(0, copier.wait(), copier.stderr())
-        return answer
-
-    def held(self, target):
-        """The process that holds a copy of it, and the copy's number."""
-        copier = self.copy(target, "hold")
-        word, pid = copier.read_line().split()
-        self.assertEqual("held", word)
-        self.assertEqual([pid], children(target.pid))
-        return copier, int(pid)
-
-    def refusal(self, copier):
-        self.assertEqual(1, copier.wait())
-        self.assert_one_line(copier.stderr(), "heap_copy:")
-        return copier.stderr()
-
-    def check_unharmed(self, target):
-        self.assertEqual("0", proc_status(target.pid, "TracerPid"))
-        self.assertNotIn(proc_status(target.pid, "State")[0], "tTZX")
-        self.assert_works_on(target)
-        eventually(lambda: not children(target.pid), "the copy has been collected")
 
 
 class Contents(HeapCopy):

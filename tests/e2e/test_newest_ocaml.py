@@ -45,7 +45,7 @@ CASES = [
     "test_heap_roots.Roots5",
     "test_waiting.Threads.test_domains",
     "test_waiting.Server5.test_the_agent_comes_while_it_waits",
-    "test_snapshots.Reading5.test_blocks_have_types_of_the_source",
+    "test_snapshot_questions.Reading5.test_blocks_have_types_of_the_source",
     "test_values.Shapes.test_ocaml5",
     "test_values.Whole.test_domains",
     "test_calls.Counts.test_ocaml5",

@@ -13,10 +13,10 @@ import unittest
 
 import harness
 from harness import TARGETS4, TARGETS5, Process, children, eventually
-from test_heap import KEPT, OLD, YOUNG
+from heap_copies import KEPT, LONGEST, OLD, YOUNG, image
+from heap_copies import KEPT, LONGEST, OLD, YOUNG, image
 from test_run import NOBODY, UNPRIVILEGED
 from test_run_pid import FILTERED, PidCase
-from test_snapshots import image
 
 TRIES = 30 if harness.MATRIX else 4
 LONGEST = 1.0  # seconds that a snapshot takes, mostly before it touches the program
@@ -190,7 +190,6 @@ class Questions(OwnHeap):
         tables = [value["value"] for value in json.loads(done.stdout)["values"]
                   if value["value"]["kind"] == "VALUE_KIND_TABLE"]
         self.assertIn(("30000", True), [(table["size"], table["is_of_snapshot"]) for table in tables])
-
 
 
 if __name__ == "__main__":

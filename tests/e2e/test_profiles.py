@@ -4,13 +4,11 @@ profiled program allocates known amounts."""
 
 import collections
 import gzip
-import importlib
 import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,6 +22,7 @@ import jsonschema
 import harness
 import speedscope_schema
 from harness import E2ETest, eventually
+from messages import message_modules
 
 RATE = 1e-2
 TYPES = ["alloc_objects/count", "alloc_space/bytes", "inuse_objects/count", "inuse_space/bytes"]
@@ -31,17 +30,6 @@ ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE = range(4)
 # Words with header of each site's blocks; tests/targets/known_alloc.ml.
 BLOCK_WORDS = {"site_small": 4, "site_live": 5, "site_major": 1001, "site_bytes": 14, "site_promoted": 4,
                "site_unmarshal": 3}
-
-
-def message_modules(folder, *protos):
-    """Python modules of the messages in .proto files, made by protoc."""
-    subprocess.run(["protoc", f"-I{harness.ROOT}/proto", f"--python_out={folder}", *protos], check=True,
-                   timeout=harness.TIMEOUT)
-    sys.path.insert(0, str(folder))
-    try:
-        return [importlib.import_module(p.replace(".proto", "_pb2").replace("/", ".")) for p in protos]
-    finally:
-        sys.path.remove(str(folder))
 
 
 def http_bytes(url, timeout=harness.TIMEOUT):

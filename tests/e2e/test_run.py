@@ -18,7 +18,8 @@ import xml.etree.ElementTree
 import answers
 import harness
 from harness import E2ETest, Process, TARGETS, TARGETS5, eventually, memprofctl, sum_sites
-from test_profiles import message_modules
+from messages import message_modules
+from messages import message_modules
 
 RATE = 1e-3
 UNPRIVILEGED = ("setpriv", "--inh-caps", "-all", "--bounding-set", "-all", "--no-new-privs")

@@ -18,11 +18,13 @@ import unittest
 import answers
 import harness
 from api import Api
-from harness import TARGETS5, E2ETest, eventually, memprofctl, proc_status
+from harness import TARGETS4, TARGETS5, E2ETest, eventually, memprofctl, proc_status
+from heap_copies import SWEPT_AT_ONCE, Snapshot
+from messages import message_modules
+from heap_copies import SWEPT_AT_ONCE, Snapshot
+from messages import message_modules
 from test_events import Stream
-from test_heap import SWEPT_AT_ONCE, TARGETS4
-from test_profiles import Profile, go_pprof, http_bytes, message_modules, row_of, top_rows
-from test_snapshots import Snapshot
+from test_profiles import Profile, go_pprof, http_bytes, row_of, top_rows
 
 RATE = 5e-4
 MEASURES = ("allocated", "promoted", "live", "died_young", "died_old")

@@ -14,7 +14,8 @@ import grpc
 
 import harness
 from harness import PRIVILEGES, TARGETS, TARGETS5, E2ETest
-from test_profiles import message_modules
+from messages import message_modules
+from messages import message_modules
 
 SOURCE = (harness.ROOT / "tests/targets/values.ml").read_text()
 SOURCE5 = (harness.ROOT / "tests/targets/value_domains.ml").read_text()

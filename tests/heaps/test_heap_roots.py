@@ -3,15 +3,12 @@
 
 import json
 import subprocess
-import sys
 import unittest
 
 import harness
-from harness import TARGETS5
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
-from test_snapshots import Snapshot  # noqa: E402
+from harness import TARGETS4, TARGETS5
+from heap_copies import Snapshot
+from heap_copies import Snapshot
 
 
 class Roots(Snapshot):

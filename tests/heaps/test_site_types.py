@@ -4,15 +4,12 @@
 import json
 import pathlib
 import subprocess
-import sys
 import unittest
 
 import harness
-from harness import OK, TARGETS5
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
-from test_snapshots import Snapshot  # noqa: E402
+from harness import OK, TARGETS4, TARGETS5
+from heap_copies import Snapshot
+from heap_copies import Snapshot
 
 # Types start at the list's first sampled cell, one in 333; of this many cells only few precede it.
 ORDERS = 100_000

@@ -3,15 +3,12 @@
 
 import json
 import statistics
-import sys
 import unittest
 
 import harness
-from harness import TARGETS5
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
-from test_snapshots import Snapshot  # noqa: E402
+from harness import TARGETS4, TARGETS5
+from heap_copies import Snapshot
+from heap_copies import Snapshot
 
 # A single pause is random next to other programs, but the median of several is stable. On an idle machine most
 # predictions are right within a factor of 1.5 (BENCHMARKS.md); here other tests run too.

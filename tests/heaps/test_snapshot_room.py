@@ -2,16 +2,13 @@
 """Snapshots in a control group with limited memory. memprofd takes none if the pages that the program may write
 meanwhile do not fit. Otherwise the program survives, whatever it writes."""
 
-import sys
 import unittest
 
 import harness
 from containers import MemoryLimit
-from harness import LIMIT, TARGETS5, children, proc_status
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
-from test_snapshots import Snapshot, image  # noqa: E402
+from harness import LIMIT, TARGETS4, TARGETS5, children, proc_status
+from heap_copies import Snapshot, image
+from heap_copies import Snapshot, image
 
 MIB = 100
 

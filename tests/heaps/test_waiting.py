@@ -8,19 +8,15 @@ import json
 import os
 import pathlib
 import random
-import signal
 import socket
-import sys
 import time
 import unittest
 
 import harness
 from containers import Contained, files, make_root, unshared
-from harness import TARGETS5, Process, eventually, proc_status
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import COPY, TARGETS4, HeapCopy  # noqa: E402 (of tests/e2e)
-from test_snapshots import Snapshot, image  # noqa: E402
+from harness import TARGETS4, TARGETS5, Process, eventually, proc_status
+from heap_copies import COPY, KILLS, HeapCopy, Snapshot, image
+from heap_copies import COPY, HeapCopy, Snapshot, image
 
 TRIES = int(os.environ.get("WAITING_TRIES", "15"))
 BUSY_TRIES = 10 * TRIES

@@ -2,7 +2,6 @@
 """Contents of strings leave a program only on request, which then shows duplicates."""
 
 import json
-import sys
 import threading
 import unittest
 
@@ -10,12 +9,11 @@ import grpc
 
 import harness
 from api import PAGE, ask as ask_http
-from harness import OK, TARGETS5
-
-sys.path.append(str(harness.ROOT / "tests/e2e"))
-from test_heap import TARGETS4  # noqa: E402 (of tests/e2e)
-from test_profiles import message_modules  # noqa: E402
-from test_snapshots import Snapshot  # noqa: E402
+from harness import OK, TARGETS4, TARGETS5
+from heap_copies import KEPT, Snapshot
+from messages import message_modules
+from heap_copies import Snapshot
+from messages import message_modules
 
 SECRET = "secret-OF THE PROGRAM-"
 KEPT = 1_000  # different strings, each twice

@@ -156,12 +156,12 @@ class SnapshotSoak:
     def __init__(self, folder, seed, rest=0):
         """rest: pause of clients in seconds, for runs beside other tests."""
         import harness
-        import test_heap
-        self.harness, self.children, self.is_gone = harness, test_heap.children, test_heap.is_gone
+        import heap_copies
+        self.harness, self.children, self.is_gone = harness, harness.children, heap_copies.is_gone
         self.folder, self.random = pathlib.Path(folder), random.Random(seed)
         self.done, self.longest_outlived = collections.Counter(), 0.0
         self.daemon, self.programs = None, []
-        self.programs.append(server_of(harness, self.folder, test_heap.TARGETS4, rest))
+        self.programs.append(server_of(harness, self.folder, harness.TARGETS4, rest))
         if harness.TARGETS5.exists():
             self.programs.append(server_of(harness, self.folder, harness.TARGETS5, rest))
             self.programs.append(domains_of(harness))
