@@ -64,7 +64,6 @@ static void at_minor_gc_end_of_session(void)
 	memprof_session_check(now_ns);
 	if (memprof_has_domains())
 		return;
-	memprof_room_keep_hooks();
 	if (memprof_session_over()) /* only a callback can end a session of OCaml 4 */
 		memprof_sample_next();
 }

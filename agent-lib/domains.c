@@ -208,14 +208,17 @@ static void end_gap(struct domain *domain)
 
 static void join_session(struct domain *domain)
 {
+	int had_samples;
+
 	if (!memprof_activity.sampling || !may_join(domain))
 		return;
-	if (domain->session == this_session() && domain->samples)
-		count(&memprof_agent_control.program_stops);
+	had_samples = domain->session == this_session() && domain->samples;
 	domain->session = this_session();
 	memprof_domain_joins();
 	/* The domain samples already with the profile of the domain that spawned it. */
 	domain->samples = memprof_domain_samples() || start_in_session();
+	if (had_samples && domain->samples) /* otherwise the program has started a tracker */
+		count(&memprof_agent_control.program_stops);
 	end_gap(domain);
 }
 

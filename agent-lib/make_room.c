@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "buffers.h"
+#include "domains.h"
 #include "profiles.h"
 #include "refused_start.h"
 #include "runtime_abi.h"
@@ -34,8 +35,6 @@ typedef void context_action(void *context, void *data);
 extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
 extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
 extern value caml_thread_initialize(value unit) WEAK;
-/* The code of systhreads (st_stubs.c) is shorter. */
-#define SYSTHREADS_BYTES ((uintptr_t)64 << 10)
 
 /* Continues where OCaml code has called C, with this result. */
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
@@ -143,13 +142,12 @@ static void on_raise(void)
 
 /* ------------------------------------------------------------------ sessions */
 
-static void chain(void)
+/* When systhreads is initialised, it drops hooks of before. A second time it does nothing, so the
+ * program's own call may come later. */
+void memprof_room_before_program(void)
 {
-	next_each_context = caml_memprof_th_ctx_iter_hook;
-	next_raise = caml_channel_mutex_unlock_exn;
-	chained = 1;
-	caml_memprof_th_ctx_iter_hook = on_each_context;
-	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
+	if (!memprof_has_domains() && caml_thread_initialize)
+		caml_thread_initialize(VAL_UNIT);
 }
 
 void memprof_room_take_hooks(void)
@@ -157,24 +155,9 @@ void memprof_room_take_hooks(void)
 	if (chained || !&caml_memprof_th_ctx_iter_hook || !&caml_channel_mutex_unlock_exn ||
 	    !&caml_exn_Failure || !memprof_walk_is_possible())
 		return;
-	chain();
-}
-
-/* True if it is a function of systhreads, which calls no hook of before. */
-static int is_of_systhreads(const void *hook)
-{
-	uintptr_t from = (uintptr_t)hook - (uintptr_t)caml_thread_initialize + SYSTHREADS_BYTES;
-
-	return caml_thread_initialize && from < 2 * SYSTHREADS_BYTES;
-}
-
-/* When systhreads is initialised, it replaces both hooks and drops those of before. Hooks of others
- * may call ours, and stay. */
-void memprof_room_keep_hooks(void)
-{
-	if (chained && caml_memprof_th_ctx_iter_hook != on_each_context &&
-	    caml_channel_mutex_unlock_exn != on_raise &&
-	    is_of_systhreads((const void *)caml_memprof_th_ctx_iter_hook) &&
-	    is_of_systhreads((const void *)caml_channel_mutex_unlock_exn))
-		chain();
+	next_each_context = caml_memprof_th_ctx_iter_hook;
+	next_raise = caml_channel_mutex_unlock_exn;
+	chained = 1;
+	caml_memprof_th_ctx_iter_hook = on_each_context;
+	memprof_set_hook(&caml_channel_mutex_unlock_exn, on_raise);
 }

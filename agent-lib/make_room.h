@@ -6,8 +6,7 @@
 
 /* Called before a session begins. */
 void memprof_room_take_hooks(void);
-/* Takes them again after systhreads has replaced them. Call it at samples, and at the end of minor
- * collections. */
-void memprof_room_keep_hooks(void);
+/* Called before that if no OCaml code has run yet. */
+void memprof_room_before_program(void);
 
 #endif

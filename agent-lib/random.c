@@ -179,13 +179,45 @@ static int seed_domain(void)
 
 void memprof_seed_domain(void) { (void)seed_domain(); }
 
+/* What the runtime keeps behind the generator of a domain. */
+struct drawn {
+	uint64_t numbers[STREAMS]; /* drawn in advance */
+	uint32_t used;		   /* so many of them */
+	uint64_t until_large;	   /* words until the next sample of a large block */
+};
+
+/* In a new domain the first number is that of the next large block, less one. */
+static int is_as_expected(const struct drawn *drawn)
+{
+	return drawn->used >= 1 && drawn->used <= STREAMS &&
+	       drawn->until_large == drawn->numbers[0] - 1;
+}
+
+/* Without this, the first large block of each such domain would have the samples of its siblings'
+ * first one. */
+static void draw_large(struct drawn *drawn)
+{
+	if (drawn->used >= STREAMS)
+		caml_memprof_set_trigger(caml_state); /* draws new ones */
+	if (drawn->used < STREAMS)
+		drawn->until_large = drawn->numbers[drawn->used++] - 1;
+}
+
 /* The runtime has made a number of each stream with the seed that all domains get. A domain that
  * allocates little would never use others, and its samples would be those of its siblings. */
 void memprof_seed_new_domain(void)
 {
+	static atomic_int is_proven; /* proven for one domain, which holds for all others */
+	struct drawn *drawn;
+
 	if (!seed_domain() || !caml_memprof_set_trigger || !caml_reset_young_limit)
 		return;
+	drawn = (struct drawn *)(generator_of(caml_state) + WORDS);
+	if (is_as_expected(drawn))
+		atomic_store(&is_proven, 1);
 	for (int i = 0; i < STREAMS; i++)
 		caml_memprof_set_trigger(caml_state);
+	if (atomic_load(&is_proven))
+		draw_large(drawn);
 	caml_reset_young_limit(caml_state);
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "buffers.h"
+#include "make_room.h"
 #include "memprof_ocaml4_abi.h"
 #include "memprof_values_abi.h"
 #include "share_reserve.h"
@@ -372,6 +373,7 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 
 	if (UNLIKELY(starting && heap_is_there())) {
 		starting = 0;
+		memprof_room_before_program();
 		memprof_agent_poll();
 	}
 	return (int)result;

@@ -66,6 +66,8 @@ static int give_up_descriptors(void)
 static void be_of_no_consequence(void)
 {
 	static const char worst[] = "1000";
+	/* A limit of 1 also keeps a program that collects cores from being started; see core(5). */
+	static const struct rlimit no_core = {.rlim_cur = 1, .rlim_max = 1};
 	long fd = SYSCALL(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY, 0);
 
 	if (fd >= 0) {
@@ -73,6 +75,7 @@ static void be_of_no_consequence(void)
 		SYSCALL(SYS_close, fd, 0, 0, 0);
 	}
 	SYSCALL(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+	SYSCALL(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
 	if (!memprof_snapshot.copy_is_readable)
 		SYSCALL(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0);
 	SYSCALL(SYS_prctl, PR_SET_NAME, "memprof-copy", 0, 0);

@@ -30,7 +30,7 @@ void memprof_wait_at_sample_point(void);
 /* Lets a watcher without a probe stop this thread. To be called in a callback of the runtime. */
 static inline void memprof_at_sample_point(void)
 {
-	if (__builtin_expect(memprof_sample_point.until_ns != 0, 0))
+	if (__builtin_expect(memprof_sample_point.wanted != 0, 0))
 		memprof_wait_at_sample_point();
 }
 

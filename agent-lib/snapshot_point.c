@@ -83,30 +83,30 @@ __attribute__((visibility("default"), noinline, naked)) void memprof_agent_hold(
 		"ret");
 }
 
-static uint32_t is_taken; /* by a thread that waits */
+static uint32_t waited_for; /* the last number for which a thread has waited */
+
+static int is_still_wanted(uint32_t number)
+{
+	return __atomic_load_n(&memprof_sample_point.wanted, __ATOMIC_ACQUIRE) == number;
+}
 
 /* In OCaml 5 one thread of one domain waits; the others stop once the copy requires that. */
 void memprof_wait_at_sample_point(void)
 {
-	struct memprof_sample_point *point = &memprof_sample_point;
-	uint64_t now_ns = memprof_now_ns();
+	uint32_t *tid = &memprof_sample_point.tid;
+	uint32_t number = __atomic_load_n(&memprof_sample_point.wanted, __ATOMIC_ACQUIRE);
+	uint64_t began_ns = memprof_now_ns();
 
-	if (now_ns >= point->until_ns || __atomic_exchange_n(&is_taken, 1, __ATOMIC_ACQUIRE))
+	if (number == 0 || __atomic_exchange_n(&waited_for, number, __ATOMIC_ACQ_REL) == number)
 		return;
-	point->since_ns = now_ns;
-	__atomic_store_n(&point->tid, (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+	__atomic_store_n(tid, (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
-	while (memprof_now_ns() < __atomic_load_n(&point->until_ns, __ATOMIC_ACQUIRE))
+	while (is_still_wanted(number) && memprof_now_ns() - began_ns < MEMPROF_HOLD_NS)
 		memprof_agent_hold();
-	__atomic_store_n(&point->tid, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&is_taken, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(tid, 0, __ATOMIC_RELEASE);
 }
 
-void memprof_sample_point_forget(void)
-{
-	memset(&memprof_sample_point, 0, sizeof memprof_sample_point);
-	is_taken = 0;
-}
+void memprof_sample_point_forget(void) { memprof_sample_point.wanted = 0; }
 
 /* Memprof_agent.snapshot of the findlib package, which links the agent in. */
 value memprof_agent_snapshot_point(value name)

@@ -4,7 +4,6 @@
 #include "batch.h"
 #include "callstacks.h"
 #include "domains.h"
-#include "make_room.h"
 #include "session.h"
 #include "snapshot.h"
 #include "static_value.h"
@@ -85,7 +84,6 @@ static value on_alloc(value info, enum memprof_record_kind kind)
 	memprof_at_sample_point();
 	if (UNLIKELY(!in_session() || is_late()))
 		return VAL_UNIT;
-	memprof_room_keep_hooks();
 	callstack = memprof_callstack_of(info);
 	domain = memprof_domain_index();
 	buffer = memprof_take_buffer(domain);

@@ -38,7 +38,8 @@ def checks(version):
               ("heap", "e2e/test_heap"), ("snapshots", "e2e/test_snapshots"), ("their rules", "e2e/test_snapshot_rules"),
               ("their answers", "e2e/test_snapshot_questions"),
               ("roots", "heaps/test_heap_roots"), ("waiting", "heaps/test_waiting"), ("values", "e2e/test_values"),
-              ("own trackers", "e2e/test_program_stops")]
+              ("own trackers", "e2e/test_program_stops"),
+              ("own snapshots", f"e2e/test_own_heap:{'Taking5' if five else 'Taking'}")]
     if version != "4.11":  # its Unix has not what the program needs
         always += [("C memory", "calls/test_c_memory:CMemory")]
     if not five:

@@ -121,22 +121,23 @@ struct memprof_snapshot {
 /*
  * The symbol memprof_sample_point, which older agents lack: points for a watcher that can place no
  * probe. A thread that handles the sample of an allocation waits in memprof_agent_hold() with the
- * runtime lock, until the watcher stops it there by ptrace, or the time is over.
+ * runtime lock, until the watcher stops it there by ptrace or takes the number back, for
+ * MEMPROF_HOLD_NS at most. For each number one thread waits, so a watcher that dies costs one wait.
  *
  *     watcher                    program
- *     until_ns = now + lease
- *                                a sample: since_ns, tid; runs in memprof_agent_hold()
+ *     wanted = N
+ *                                a sample: tid; runs in memprof_agent_hold()
  *     seizes and stops tid,
- *     until_ns = 0,
+ *     wanted = 0,
  *     has it call memprof_agent_snapshot(), releases it
  *                                tid = 0, continues
  */
 struct memprof_sample_point {
-	__u64 until_ns; /* written by the watcher: CLOCK_MONOTONIC; 0: no thread waits */
-	__u64 since_ns; /* written by the agent: CLOCK_MONOTONIC, before tid */
-	__u32 tid;	/* written by the agent, in the program's namespace; 0: no thread waits */
-	__u32 unused;
+	__u32 wanted; /* written by the watcher; 0: no thread is to wait */
+	__u32 tid;    /* written by the agent, in the program's namespace; 0: no thread waits */
 };
+
+#define MEMPROF_HOLD_NS 100000000u
 
 /* memprof_agent_hold() is no longer than this. */
 #define MEMPROF_HOLD_BYTES 16u

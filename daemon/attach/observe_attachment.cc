@@ -58,9 +58,10 @@ void ObserveAttachment::detach() {
 }
 
 absl::StatusOr<std::shared_ptr<const CopyLease>> ObserveAttachment::copy_lease() {
-  return absl::FailedPreconditionError(
-      absl::StrCat("no snapshot can be taken of pid ", target_.pid,
-                   ": it is in observe mode, without an agent in it; attach with --mode agent"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "no snapshot can be taken of pid ", target_.pid,
+      ": it is in observe mode, without an agent; `memprofctl targets` shows why: remove "
+      "the reason, then detach and attach again"));
 }
 
 absl::Status ObserveAttachment::begin(double, memprof_capture_by) {

@@ -363,4 +363,18 @@ absl::StatusOr<std::vector<int>> ProcFs::tasks(int pid) const {
   return tids;
 }
 
+bool ProcFs::has_other_clock(int pid) const {
+  // "monotonic  -1500  0"; empty before Linux 5.6.
+  const auto offset_in = [](const std::string& file) {
+    std::string line;
+    std::ifstream lines(file);
+    while (std::getline(lines, line) && !line.starts_with("monotonic")) {
+    }
+    return line;
+  };
+  const std::string own = offset_in("/proc/self/timens_offsets");
+  const std::string other = offset_in(path(pid, "timens_offsets"));
+  return !own.empty() && !other.empty() && own != other;
+}
+
 }  // namespace memprofd

@@ -101,6 +101,8 @@ class ProcFs {
   std::uint64_t max_mappings() const;
   // Thread ids, ascending.
   absl::StatusOr<std::vector<int>> tasks(int pid) const;
+  // True if CLOCK_MONOTONIC of the process differs from ours (time_namespaces(7)).
+  bool has_other_clock(int pid) const;
 
  private:
   absl::StatusOr<std::string> read_file(int pid, std::string_view name) const;

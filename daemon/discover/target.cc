@@ -238,6 +238,11 @@ absl::Status inspect_program(const ProcFs& proc, const std::stop_token& stop, Ta
   target.abi = program->abi;
   target.why_no_agent = program->why_no_agent;
   target.why_no_observe = program->why_no_observe;
+  if (target.why_no_agent.empty() && proc.has_other_clock(target.pid)) {
+    target.why_no_agent =
+        "it has a clock of its own (time namespace), by which the agent would not know when to "
+        "stop; run memprofd in that namespace";
+  }
   RETURN_IF_ERROR(inspect_code(proc, std::move(file), program->symbols, stop, target));
   return check_same_program(target);
 }

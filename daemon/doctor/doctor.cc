@@ -144,6 +144,10 @@ Finding mode_of(const Target& target, const absl::StatusOr<AgentPlan>& there,
                 const Findings& process) {
   if (!there.ok()) return {Level::kProblem, "mode", std::string(there.status().message()), ""};
   if (!there->why_none.empty()) return observed(Level::kOk, there->why_none, "");
+  if (there->there && there->there->state == MEMPROF_AGENT_IN_USE) {
+    return observed(Level::kWarning, "its agent has found Gc.Memprof in use by the program itself",
+                    "stop the program's tracker; if it is attached, detach and attach again");
+  }
   if (there->there)
     return {Level::kOk, "mode", absl::StrCat("agent, already loaded: ", there->agent.path), ""};
   if (!target.why_no_agent.empty()) return observed(Level::kOk, target.why_no_agent, "");

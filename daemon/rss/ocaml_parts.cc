@@ -27,6 +27,11 @@ constexpr std::size_t kMaxFound = 1u << 20;  // maximum number of channels and t
 constexpr int kHeapTries = 3;                // a heap that grows during the reading does not add up
 constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 constexpr std::uint64_t kPoolClass = 24;
+// Chunks of large blocks are larger than the largest slot of a pool. glibc rounds sizes up to 16
+// bytes, and maps large chunks in whole pages.
+constexpr std::uint64_t kLeastLargeBytes = 128 * kWordBytes;
+constexpr std::uint64_t kLeastMappedBytes = 128u << 10;
+constexpr std::uint64_t kMallocRest = 32;
 // Lists of a running program may be longer than its counters say.
 constexpr std::uint64_t kPoolsMore = 4096;
 
@@ -80,9 +85,27 @@ std::optional<RssClass> OcamlParts::check_chunk(std::uint64_t user, std::uint64_
     states_.push_back(state);
     return RssClass::kRuntimeTable;
   }
-  if (!is_fiber_stack(memory_, user, bytes)) return std::nullopt;
-  ++counts_.stacks;
-  return RssClass::kFiberStack;
+  if (is_fiber_stack(memory_, user, bytes)) {
+    ++counts_.stacks;
+    return RssClass::kFiberStack;
+  }
+  note_large_block(user, bytes);
+  return std::nullopt;
+}
+
+// The list of large blocks changes while it is read, and its end may be missed. A chunk that such a
+// block fills is recognized by itself: by its size, and later by its domain.
+void OcamlParts::note_large_block(std::uint64_t user, std::uint64_t bytes) {
+  std::array<std::uint64_t, kLargeHeadWords + 1> head{};
+  if (bytes < kLeastLargeBytes || large_chunks_.size() == kMaxFound ||
+      !memory_.read_value(user, head).ok()) {
+    return;
+  }
+  const std::uint64_t words = kLargeHeadWords + words_with_header(head[kLargeHeadWords]);
+  const std::uint64_t rest = bytes < kLeastMappedBytes ? kMallocRest : kPageBytes;
+  bytes += kWordBytes;  // the first word of the next chunk also belongs to this one
+  if (words > bytes / kWordBytes || bytes - words * kWordBytes >= rest) return;
+  large_chunks_.push_back({.block = user, .words = words, .domain = head[0]});
 }
 
 void OcamlParts::find_heaps(ExtentLayer& out) {
@@ -140,6 +163,11 @@ void OcamlParts::find_pool_heaps(ExtentLayer& out) {
                     .large = pools->orphans + kOrphanLargeList,
                     .large_lists = 1},
                    out);
+  }
+  for (const LargeChunk& chunk : large_chunks_) {
+    const bool is_of_domain =
+        chunk.domain == 0 || std::ranges::find(states_, chunk.domain) != states_.end();
+    if (is_of_domain) add_large_block(chunk.block, chunk.words, out);
   }
 }
 
@@ -238,12 +266,19 @@ void OcamlParts::follow_large(std::uint64_t first, std::uint64_t& room, ExtentLa
     std::array<std::uint64_t, kLargeHeadWords + 1> head{};
     if (block % kWordBytes != 0 || !memory_.read_value(block, head).ok()) return;
     const std::uint64_t words = kLargeHeadWords + words_with_header(head[kLargeHeadWords]);
-    out.add({.begin = block, .end = block + words * kWordBytes, .kind = RssClass::kOcamlUsed});
-    regions_.push_back({.begin = block + kLargeHeadWords * kWordBytes,
-                        .words = words - kLargeHeadWords,
-                        .kind = RegionKind::kLarge});
+    if (!add_large_block(block, words, out)) return;
     block = head[1];
   }
+}
+
+// words: with those in front of the header. Returns false if it is known already.
+bool OcamlParts::add_large_block(std::uint64_t block, std::uint64_t words, ExtentLayer& out) {
+  if (!large_blocks_.insert(block).second) return false;
+  out.add({.begin = block, .end = block + words * kWordBytes, .kind = RssClass::kOcamlUsed});
+  regions_.push_back({.begin = block + kLargeHeadWords * kWordBytes,
+                      .words = words - kLargeHeadWords,
+                      .kind = RegionKind::kLarge});
+  return true;
 }
 
 void OcamlParts::add_minor_heap(std::uint64_t state, ExtentLayer& out) {

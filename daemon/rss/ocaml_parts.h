@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ class OcamlParts {
   OcamlParts(const MemoryReader& memory, const OcamlRuntime& runtime, const HeapMap* heap)
       : memory_(memory), runtime_(runtime), heap_(heap) {}
 
-  // Examines a chunk of malloc in use: remembers domains and recognises stacks of fibers.
+  // Examines a chunk of malloc in use: remembers domains and large blocks, and recognises stacks of
+  // fibers.
   std::optional<RssClass> check_chunk(std::uint64_t user, std::uint64_t bytes);
 
   // Adds the results to an unsealed layer above malloc's chunks, once all arenas have been walked.
@@ -101,6 +103,8 @@ class OcamlParts {
   void find_free_pools(std::uint64_t orphans, ExtentLayer& out);
   void follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room, ExtentLayer& out);
   void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
+  void note_large_block(std::uint64_t user, std::uint64_t bytes);
+  bool add_large_block(std::uint64_t block, std::uint64_t words, ExtentLayer& out);
   void add_pool_region(std::uint64_t pool);
   void add_minor_heap(std::uint64_t state, ExtentLayer& out);
   bool is_lost_pool(std::uint64_t page) const;
@@ -109,11 +113,20 @@ class OcamlParts {
                       std::vector<std::uint64_t>& users);
   void add_remembered_sets(const MallocWalk& chunks, std::span<const std::uint64_t> words);
 
+  // OCaml 5: a chunk that a large block fills, if that is its domain.
+  struct LargeChunk {
+    std::uint64_t block = 0;   // address of what precedes the block's header
+    std::uint64_t words = 0;   // from there on
+    std::uint64_t domain = 0;  // 0: that has ended
+  };
+
   const MemoryReader& memory_;
   const OcamlRuntime& runtime_;
   const HeapMap* const heap_;
   std::vector<std::uint64_t> heap_states_;  // OCaml 5: struct caml_heap_state of each domain
   std::vector<std::uint64_t> states_;       // domain states
+  std::vector<LargeChunk> large_chunks_;
+  std::set<std::uint64_t> large_blocks_;  // known ones, by address
   std::vector<ChannelChunks> channels_;
   std::vector<std::uint64_t> frame_tables_;  // addresses of the chunks, as users see them
   std::map<std::uint64_t, Extent> tables_;   // by begin address

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/run/own_heap.h"
 
+#include <array>
 #include <atomic>
+#include <csignal>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <thread>
@@ -36,6 +39,30 @@ constexpr seconds kWaitingPatience{2};  // for a thread that waits to load the a
 // For a program that cannot be sampled to wait.
 constexpr seconds kUnsampledPatience{3};
 constexpr milliseconds kStopPatience{500};  // of the agent
+
+// While it exists, Ctrl-Z does not stop this process, which would stop the thread that makes the
+// copy with it.
+class IgnoredStops {
+ public:
+  IgnoredStops() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], &ignore, &before_[i]);
+    }
+  }
+  ~IgnoredStops() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+    }
+  }
+  IgnoredStops(const IgnoredStops&) = delete;
+  IgnoredStops& operator=(const IgnoredStops&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGTSTP, SIGTTIN, SIGTTOU};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
 
 absl::Status cancelled() { return absl::CancelledError("interrupted: no snapshot was taken"); }
 
@@ -84,7 +111,7 @@ absl::StatusOr<std::unique_ptr<OwnHeap>> OwnHeap::open(int pid, const AgentFile&
   for (const auto until = Clock::now() + kPatience; heap->process_->agent() == nullptr;) {
     RETURN_IF_ERROR(heap->wait());
     if (Clock::now() < until) continue;
-    return absl::DeadlineExceededError(
+    return absl::FailedPreconditionError(
         absl::StrCat("pid ", pid, " ", heap->process_->why_waiting()));
   }
   return heap;
@@ -126,7 +153,10 @@ absl::Status OwnHeap::update() {
 absl::Status OwnHeap::wait() {
   RETURN_IF_ERROR(update());
   if (!waits_()) return cancelled();
-  if (!process_->wait(kPace)) return absl::OkStatus();
+  return process_->wait(kPace) ? ended() : absl::OkStatus();
+}
+
+absl::Status OwnHeap::ended() const {
   return absl::NotFoundError(absl::StrCat("pid ", process_->target().pid, " has ended"));
 }
 
@@ -149,7 +179,7 @@ absl::Status OwnHeap::sample(std::chrono::nanoseconds time) {
       return absl::FailedPreconditionError(absl::StrCat("pid ", pid, " ", why));
     }
     if (sampled_for() == std::chrono::nanoseconds(0) && Clock::now() > late) {
-      return absl::DeadlineExceededError(absl::StrCat("pid ", pid, " ", process_->why_waiting()));
+      return absl::FailedPreconditionError(absl::StrCat("pid ", pid, " ", process_->why_waiting()));
     }
   }
   const MutexLock lock(mutex_);
@@ -202,8 +232,10 @@ absl::StatusOr<HeapSummary> OwnHeap::take(const HeapRequest& request,
                                 }
                                 return going_on.ok();
                               }};
+  const IgnoredStops ignored;
   absl::StatusOr<HeapSummary> taken = take_heap(source, request, client);
   RETURN_IF_ERROR(going_on);
+  if (!taken.ok() && has_exited(target)) return ended();
   return taken;
 }
 
@@ -213,7 +245,7 @@ absl::Status OwnHeap::check_is_sampled() {
   if (why.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("no snapshot of pid ", process_->target().pid, " was taken: the program ", why,
-                   ", and was never found waiting; take the snapshot with memprofd as root"));
+                   ", and was never found waiting; stop its tracker first"));
 }
 
 }  // namespace memprofd

@@ -33,7 +33,7 @@ namespace memprofd {
 class OwnHeap {
  public:
   // waits: asked often; false: the user waits no more, and the call under way ends with kCancelled.
-  // rate: samples per word. Errors as of RunningProcess; kDeadlineExceeded: the program did not
+  // rate: samples per word. Errors as of RunningProcess; kFailedPrecondition: the program did not
   // load the agent.
   static absl::StatusOr<std::unique_ptr<OwnHeap>> open(int pid, const AgentFile& agent, double rate,
                                                        std::function<bool()> waits);
@@ -42,8 +42,7 @@ class OwnHeap {
   OwnHeap& operator=(const OwnHeap&) = delete;
 
   // Waits until the program has been sampled for this time, and publishes what it was.
-  // kFailedPrecondition, in one line: it cannot be sampled; kDeadlineExceeded: it allocates
-  // nothing.
+  // kFailedPrecondition, in one line: it cannot be sampled, or allocates nothing.
   absl::Status sample(std::chrono::nanoseconds time);
   // The sampled program, for use between sample() and take(); null until it allocates.
   RunTarget* sampled() ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -64,6 +63,7 @@ class OwnHeap {
         waits_(std::move(waits)) {}
   absl::Status update() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status wait();
+  absl::Status ended() const;
   // The rest of a sentence that starts with the program; empty: it is sampled, or waits.
   std::string why_not_sampling() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status check_is_sampled() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -265,11 +265,12 @@ std::string RunningProcess::why_waiting() const {
   }
   const char* const lacks =
       step_ == Step::kEnding
-          ? "has not allocated in this time, so its session with another profiler goes on"
+          ? "has not allocated enough in this time, so its session with another profiler goes on"
       : step_ == Step::kLoading
-          ? "has not allocated in this time on a thread with 64 KiB of free stack, which is where "
-            "it loads the agent"
-          : "has not allocated in this time, which is when sampling begins";
+          ? "has not allocated enough in this time on a thread with 64 KiB of free stack (ulimit "
+            "-s), "
+            "which is where it loads the agent"
+          : "has not allocated enough in this time, which is when sampling begins";
   return absl::StrCat(lacks, "; give it work, or wait longer");
 }
 

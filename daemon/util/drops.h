@@ -83,7 +83,7 @@ DropName drop_name(Drop drop);
 
 // Explains kAgentDomainInUse to a user.
 inline constexpr char kDomainInUseText[] =
-    "allocations are missing while the program uses Gc.Memprof itself";
+    "allocations are missing from the time in which the program used Gc.Memprof itself";
 
 class DropCounters {
  public:

@@ -117,6 +117,22 @@ class Domains(E2ETest):
         self.assert_estimate("all of them", sum(one["allocated"]["bytes"] for one in threads if int(one["thread"]) != target.pid),
                              after["words"] - before, 1e-4)
 
+    def test_large_blocks_of_short_lived_domains(self):
+        """Nor the place of the first sample among their large blocks."""
+        target = self.domains(workers=0, idle=0)
+        target.command("calm")
+        daemon = self.sampled(target, "--max-overhead", "none", rate=1e-4)
+        target.command("rest")
+        daemon.settled_sites(target.pid)
+        before, words = self.estimates(daemon, target)["site_array"], self.words(target)["site_array"]
+        target.command("work")
+        eventually(lambda: self.words(target)["site_array"] > words + 3_000_000, "they have allocated")
+        target.command("rest")
+        daemon.settled_sites(target.pid)
+        self.assert_estimate("large blocks", self.estimates(daemon, target)["site_array"] - before,
+                             self.words(target)["site_array"] - words, 1e-4)
+        target.exit()
+
     def test_stacks_continue_through_fibers(self):
         target = self.domains(1)
         target.command("calm")

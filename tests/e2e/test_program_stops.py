@@ -10,7 +10,7 @@ from harness import TARGETS, TARGETS5, E2ETest, eventually
 
 OTHERS = 0.02  # share of the samples: blocks that are not kept
 FIVE = TARGETS == TARGETS5  # the tested release is an OCaml 5
-IN_USE = "allocations are missing while the program uses Gc.Memprof itself"
+IN_USE = "allocations are missing from the time in which the program used Gc.Memprof itself"
 REFUSING = [harness.BUILD / "targets-bullseye"]  # OCaml 4.11: start raises during a session
 OPENING = ("targets-trixie", "targets-forky")  # frees a slot (agent-lib/make_room5.c)
 

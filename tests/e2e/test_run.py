@@ -166,7 +166,16 @@ class OwnTracker(RunCase):
         self.assertEqual(0, after["failures"], done.stdout)
         expected = (after["words"] - before["words"]) * 1e-2
         self.assertLess(abs(after["own_samples"] - expected), 6 * expected ** 0.5 + 1)
-        self.assertIn("allocations are missing while the program uses Gc.Memprof itself", done.stderr)
+        self.assertIn("allocations are missing from the time in which the program used Gc.Memprof itself", done.stderr)
+
+
+    def test_one_that_starts_at_once(self):
+        """Before any sample and any collection."""
+        done = self.run_to_end(self.program("uses_memprof"), text="exit\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        own = json.loads(done.stdout.splitlines()[-1])
+        expected = own["words"] * 1e-4
+        self.assertLess(abs(own["samples"] - expected), 6 * expected ** 0.5 + 1)
 
 
 class OwnTracker5(OwnTracker):

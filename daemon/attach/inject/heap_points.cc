@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/attach/inject/heap_points.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -33,21 +34,23 @@ void HeapPoints::answer(const WaitingPoint& point, bool is_taken) const {
   (void)memory.write_value(block_ + offsetof(memprof_snapshot, point_answered), point.number);
 }
 
-absl::Status SamplePoint::want() const {
-  constexpr std::uint64_t kLeaseNs = std::chrono::nanoseconds(kLease).count();
-  return memory_->quick().write_value(block_ + offsetof(memprof_sample_point, until_ns),
-                                      monotonic_ns() + kLeaseNs);
+// Differs from the numbers of earlier watchers, except by a rare chance, in which no thread waits
+// for it.
+void SamplePoint::want() {
+  const auto next = static_cast<std::uint32_t>(monotonic_ns() >> 10);
+  number_ = std::max<std::uint32_t>(next == number_ ? next + 1 : next, 1);
+  (void)memory_->quick().write_value(block_ + offsetof(memprof_sample_point, wanted), number_);
 }
 
-std::optional<SamplePoint::Held> SamplePoint::waiting() const {
+std::optional<int> SamplePoint::waiting() const {
   memprof_sample_point point{};
   if (!memory_->quick().read_value(block_, point).ok() || point.tid == 0) return std::nullopt;
-  return Held{.tid = static_cast<int>(point.tid), .since_ns = point.since_ns};
+  return static_cast<int>(point.tid);
 }
 
 void SamplePoint::let_go() const {
-  constexpr std::uint64_t kNotWanted = 0;
-  (void)memory_->quick().write_value(block_ + offsetof(memprof_sample_point, until_ns), kNotWanted);
+  constexpr std::uint32_t kNotWanted = 0;
+  (void)memory_->quick().write_value(block_ + offsetof(memprof_sample_point, wanted), kNotWanted);
 }
 
 }  // namespace memprofd

@@ -5,7 +5,6 @@
 // callback for a sample of it, for a moment, until it is stopped by ptrace.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,14 +50,10 @@ class SamplePoint {
   SamplePoint(std::shared_ptr<const TargetMemory> memory, std::uint64_t block, std::uint64_t hold)
       : memory_(std::move(memory)), block_(block), hold_(hold) {}
 
-  struct Held {
-    int tid = 0;                 // in the program's namespace
-    std::uint64_t since_ns = 0;  // CLOCK_MONOTONIC, as the program reports it
-  };
-  // Makes the next thread wait for kLease from now on, or any that waits wait longer.
-  absl::Status want() const;
-  static constexpr std::chrono::milliseconds kLease{100};
-  std::optional<Held> waiting() const;
+  // Makes the next thread wait, for MEMPROF_HOLD_NS at most.
+  void want();
+  // The thread that waits, in the program's namespace.
+  std::optional<int> waiting() const;
   // Lets the thread continue, and no other one wait.
   void let_go() const;
   // True if a thread that is stopped there waits, and may be made to call a function.
@@ -69,6 +64,7 @@ class SamplePoint {
  private:
   std::shared_ptr<const TargetMemory> memory_;
   std::uint64_t block_, hold_;
+  std::uint32_t number_ = 0;  // of the last request
 };
 
 }  // namespace memprofd

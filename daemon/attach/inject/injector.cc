@@ -54,6 +54,8 @@ constexpr milliseconds kTryAgain{100};
 // A thread at a sample point is asked for this often, and interrupted this often until it is in the
 // function in which it can be used.
 constexpr milliseconds kPointPoll{1};
+// A thread that is found there has waited for this long on average.
+constexpr std::uint64_t kPointWaitNs = 500'000;
 constexpr int kPointTries = 10;
 
 // While a thread of the target is stopped, no other thread should preempt this one. Without the
@@ -208,27 +210,34 @@ class Injector::InjectionAttempt {
     Outcome outcome = use_waiting();
     const bool used = !outcome.ok() || *outcome || !session_.gone() || injector_.given_up_;
     if (used) return outcome;
-    if (injection_.sample_point) return use_sample_point(*injection_.sample_point);
+    if (injection_.sample_point) return use_sample_point(*injector_.injection_.sample_point);
     (void)is_readable(injector_.cancel_.get(), kTryAgain);
     return std::nullopt;
   }
 
-  // The thread runs on, and no other one waits, as soon as this ends.
-  Outcome use_sample_point(const SamplePoint& point) {
+  // The thread runs on, and no other one waits, as soon as this ends. A refused thread would come
+  // again with its next sample, so the program rests for longer and longer.
+  Outcome use_sample_point(SamplePoint& point) {
+    if (injector_.refused_ > 0) {
+      (void)is_readable(injector_.cancel_.get(),
+                        kTryAgain * (1 << std::min(injector_.refused_, 5)));
+    }
     const auto until = std::chrono::steady_clock::now() + kTryAgain;
-    std::optional<SamplePoint::Held> held;
+    std::optional<int> held;
+    point.want();
     while (!held && std::chrono::steady_clock::now() < until) {
-      RETURN_IF_ERROR(point.want());
       if (is_readable(injector_.cancel_.get(), kPointPoll)) break;
       held = point.waiting();
     }
     const absl::Cleanup let_go = [&point] { point.let_go(); };
     if (!held || injector_.given_up_) return std::nullopt;
     hit_ = {};
-    hit_.tid = hit_.own_tid = static_cast<std::uint32_t>(held->tid);
-    hit_.time_ns = held->since_ns;
+    hit_.tid = hit_.own_tid = static_cast<std::uint32_t>(*held);
+    stopped_at_ = monotonic_ns() - kPointWaitNs;
     const auto tid = usable_thread();
-    return tid ? use(*tid) : Outcome(std::nullopt);
+    Outcome outcome = tid ? use(*tid) : Outcome(std::nullopt);
+    injector_.refused_ = outcome.ok() && !*outcome ? injector_.refused_ + 1 : 0;
+    return outcome;
   }
 
   // False: the thread was interrupted elsewhere, and runs on.
@@ -238,11 +247,7 @@ class Injector::InjectionAttempt {
       const auto state = session_.state();
       if (!state.ok()) return false;
       if (injection_.sample_point->is_held_at(state->regs.rip)) {
-        injection_.sample_point->let_go();
-        const std::uint64_t now = monotonic_ns();
-        const auto lease =
-            static_cast<std::uint64_t>(std::chrono::nanoseconds(SamplePoint::kLease).count());
-        stopped_at_ = std::clamp<std::uint64_t>(hit_.time_ns, now - lease, now);
+        injector_.injection_.sample_point->let_go();
         return true;
       }
       if (!session_.resume(0).ok()) return false;

@@ -137,7 +137,8 @@ class Injector {
   std::set<int> unusable_;                             // waiting threads whose copies had no roots
   mutable Mutex mutex_;
   std::string why_not_waiting_ ABSL_GUARDED_BY(mutex_);
-  int misses_ = 0;  // consecutive reports that were answered too late
+  int misses_ = 0;   // consecutive reports that were answered too late
+  int refused_ = 0;  // consecutive threads at the sample point that could not be used
   std::atomic<bool> given_up_{false};
   std::atomic<bool> done_{false};
   std::atomic<bool> gave_up_{false};
