@@ -22,7 +22,6 @@
 #include <string.h>
 
 #include "buffers.h"
-#include "domains.h"
 #include "profiles.h"
 #include "refused_start.h"
 #include "runtime_abi.h"
@@ -34,7 +33,6 @@
 typedef void context_action(void *context, void *data);
 extern void (*caml_memprof_th_ctx_iter_hook)(context_action *, void *) WEAK;
 extern void (*caml_channel_mutex_unlock_exn)(void) WEAK;
-extern value caml_thread_initialize(value unit) WEAK;
 
 /* Continues where OCaml code has called C, with this result. */
 extern void memprof_stub4_return(value result, char *state, uint64_t sp, uint64_t pc)
@@ -141,14 +139,6 @@ static void on_raise(void)
 }
 
 /* ------------------------------------------------------------------ sessions */
-
-/* When systhreads is initialised, it drops hooks of before. A second time it does nothing, so the
- * program's own call may come later. */
-void memprof_room_before_program(void)
-{
-	if (!memprof_has_domains() && caml_thread_initialize)
-		caml_thread_initialize(VAL_UNIT);
-}
 
 void memprof_room_take_hooks(void)
 {

@@ -6,7 +6,5 @@
 
 /* Called before a session begins. */
 void memprof_room_take_hooks(void);
-/* Called before that if no OCaml code has run yet. */
-void memprof_room_before_program(void);
 
 #endif

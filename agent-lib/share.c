@@ -21,11 +21,12 @@
 #include <unistd.h>
 
 #include "buffers.h"
-#include "make_room.h"
 #include "memprof_ocaml4_abi.h"
 #include "memprof_values_abi.h"
 #include "share_reserve.h"
 #include "share_ring.h"
+
+extern value caml_thread_initialize(value unit) WEAK;
 
 static int starting; /* the runtime has not run any OCaml code yet */
 
@@ -365,6 +366,14 @@ static int heap_is_there(void)
 	return state && *(uint64_t *)(state + young_start) != 0;
 }
 
+/* When OCaml 4's threads library is initialised, it drops the hooks of before, and with them those
+ * of make_room.c. A second time it does nothing, so the program's own call may come later. */
+static void initialize_threads(void)
+{
+	if (!caml_ml_domain_index && caml_thread_initialize)
+		caml_thread_initialize(VAL_UNIT);
+}
+
 /* Every runtime since 4.11 calls this function when its heap exists and before any OCaml code runs;
  * callbacks are legal there. Otherwise it makes the system call, as the C library does. */
 __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, stack_t *before)
@@ -373,7 +382,7 @@ __attribute__((visibility("default"))) int sigaltstack(const stack_t *stack, sta
 
 	if (UNLIKELY(starting && heap_is_there())) {
 		starting = 0;
-		memprof_room_before_program();
+		initialize_threads();
 		memprof_agent_poll();
 	}
 	return (int)result;

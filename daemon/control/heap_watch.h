@@ -22,7 +22,7 @@
 #include "daemon/export/api/service.h"
 #include "daemon/rules/rule_book.h"
 #include "daemon/snapshot/file/heap_files.h"
-#include "daemon/util/threads/periodic_thread.h"
+#include "daemon/util/periodic_thread.h"
 #include "daemon/util/user_slots.h"
 
 namespace memprofd {

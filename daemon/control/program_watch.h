@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "daemon/control/program_files.h"
 #include "daemon/model/discovery.h"
-#include "daemon/util/threads/periodic_thread.h"
+#include "daemon/util/periodic_thread.h"
 
 namespace memprofd {
 

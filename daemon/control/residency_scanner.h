@@ -14,7 +14,7 @@
 #include "daemon/control/inspection.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/model/native_block.h"
-#include "daemon/util/threads/periodic_thread.h"
+#include "daemon/util/periodic_thread.h"
 
 namespace memprofd {
 

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/rules/rule_book.h"
+#include "daemon/util/periodic_thread.h"
 #include "daemon/util/threads/mutex.h"
-#include "daemon/util/threads/periodic_thread.h"
 
 namespace memprofd {
 

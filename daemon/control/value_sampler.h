@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/history/value_sample.h"
-#include "daemon/util/threads/periodic_thread.h"
+#include "daemon/util/periodic_thread.h"
 #include "daemon/values/value_program.h"
 
 namespace memprofd {

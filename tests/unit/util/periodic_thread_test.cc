@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/util/threads/periodic_thread.h"
+#include "daemon/util/periodic_thread.h"
 
 #include <gtest/gtest.h>
 
