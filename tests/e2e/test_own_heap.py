@@ -183,9 +183,17 @@ class Taking5(Taking):
     def test_domains(self):
         """Several domains allocate; they stop together for the copy."""
         target = self.begin("domains")
-        for _ in range(TRIES):
+        taken = refused = 0
+        while taken < TRIES:
             before = self.work(target)
-            self.assertGreater(self.take(target)["reachable"], 100)
+            done = self.ask(*self.take_arguments(target.pid))
+            if done.returncode == 0:
+                self.assertGreater(image(self.folder / "a.heap")["reachable"], 100)
+                taken += 1
+            else:  # the machine is too busy
+                self.assert_one_line(done.stderr, "could not be stopped together")
+                refused += 1
+                self.assertLessEqual(refused, 3 * TRIES)
             eventually(lambda: self.work(target) > before, "its domains go on")  # pylint: disable=cell-var-from-loop
 
 
