@@ -60,9 +60,9 @@ class ElfContract(unittest.TestCase):
         out = subprocess.run(["nm", "-D", "--defined-only", AGENT], capture_output=True, text=True)
         self.assertEqual(
             sorted(line.split()[2] for line in out.stdout.splitlines()),
-            ["memprof_agent_at_point", "memprof_agent_control", "memprof_agent_keep", "memprof_agent_poll",
+            ["memprof_agent_at_point", "memprof_agent_control", "memprof_agent_hold", "memprof_agent_keep", "memprof_agent_poll",
              "memprof_agent_snapshot", "memprof_agent_snapshot_waiting", "memprof_c_alloc_probe", "memprof_c_free_probe",
-             "memprof_c_heap", "memprof_share_order", "memprof_snapshot", "sigaltstack"])
+             "memprof_c_heap", "memprof_sample_point", "memprof_share_order", "memprof_snapshot", "sigaltstack"])
 
     def test_hooks_are_there_after_what_they_call(self):
         """Another domain may call a hook as soon as it is stored, so its next hook must be stored first."""

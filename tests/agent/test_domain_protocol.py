@@ -46,7 +46,7 @@ class Protocol(unittest.TestCase):
 
     def test_what_the_program_starts_itself_is_left_alone(self):
         """It is reported once. When the program stops its own profile too, sampling of the domain continues."""
-        self.assertEqual([("hook 2", 8, 2, 1), ("hook 2", 8, 2, 1), ("hook 2", 9, 2, 1)],
+        self.assertEqual([("hook 2", 8, 1, 1), ("hook 2", 8, 1, 1), ("hook 2", 9, 1, 1)],
                          self.numbers("starts", "program_stops", "conflicts")[11:14])
 
     def test_a_stop_waits_for_no_domain_that_blocks_or_has_ended(self):
