@@ -75,8 +75,9 @@ static void be_of_no_consequence(void)
 		SYSCALL(SYS_close, fd, 0, 0, 0);
 	}
 	SYSCALL(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
-	SYSCALL(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
-	if (!memprof_snapshot.copy_is_readable)
+	if (memprof_snapshot.copy_is_readable)
+		SYSCALL(SYS_prlimit64, 0, RLIMIT_CORE, &no_core, 0);
+	else
 		SYSCALL(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0);
 	SYSCALL(SYS_prctl, PR_SET_NAME, "memprof-copy", 0, 0);
 }

@@ -375,6 +375,7 @@ absl::Status run_run(const Options& options, const RunOptions& own) {
   int& program_exit = *options.program_exit;
   program_exit = exit_of(end);
   run->finish(end);
+  if (checked) checked->finish(*run);
   if (children != nullptr) children->finish();
   absl::Status reported =
       recording.ok()

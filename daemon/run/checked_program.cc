@@ -59,6 +59,10 @@ void CheckedProgram::update(RunTarget& run) {
   (void)write(offsetof(memprof_values_head, check_answered), answered_);
 }
 
+void CheckedProgram::finish(const RunTarget& run) {
+  if (run.begun() && !may_assert_) may_assert_ = may_assert(run.program().name());
+}
+
 // A program that has already ended did not wait: it had nothing to verify, or was killed.
 void CheckedProgram::find_program(const RunTarget& run) {
   if (!may_assert_) may_assert_ = may_assert(run.program().name());

@@ -40,6 +40,8 @@ class CheckedProgram {
 
   // Verifies the assertions if the program waits for that. Call it repeatedly.
   void update(RunTarget& run);
+  // Call it after the program's end, which may have come before any update().
+  void finish(const RunTarget& run);
 
   // Valid after the program's end. An assertion that was violated once counts as violated.
   const std::vector<AssertionOutcome>& outcomes() const { return outcomes_; }
