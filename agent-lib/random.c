@@ -162,8 +162,8 @@ static uint32_t *generator_of(domain_state *state)
 	return (uint32_t *)(memprof + GENERATOR_AT);
 }
 
-/* Returns true if this domain has got a seed of its own. */
-static int seed_domain(void)
+/* Returns the generator of this domain with a seed of its own; null if it has got none. */
+static uint32_t *seed_domain(void)
 {
 	static atomic_int is_proven; /* proven for one domain, which holds for all others */
 	uint32_t *state = generator_of(caml_state);
@@ -174,7 +174,7 @@ static int seed_domain(void)
 		return 0;
 	atomic_store(&is_proven, 1);
 	fill(state, new_seed(state));
-	return 1;
+	return state;
 }
 
 void memprof_seed_domain(void) { (void)seed_domain(); }
@@ -208,11 +208,12 @@ static void draw_large(struct drawn *drawn)
 void memprof_seed_new_domain(void)
 {
 	static atomic_int is_proven; /* proven for one domain, which holds for all others */
+	uint32_t *state = seed_domain();
 	struct drawn *drawn;
 
-	if (!seed_domain() || !caml_memprof_set_trigger || !caml_reset_young_limit)
+	if (!state || !caml_memprof_set_trigger || !caml_reset_young_limit)
 		return;
-	drawn = (struct drawn *)(generator_of(caml_state) + WORDS);
+	drawn = (struct drawn *)(state + WORDS);
 	if (is_as_expected(drawn))
 		atomic_store(&is_proven, 1);
 	for (int i = 0; i < STREAMS; i++)

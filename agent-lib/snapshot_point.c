@@ -95,10 +95,13 @@ void memprof_wait_at_sample_point(void)
 {
 	uint32_t *tid = &memprof_sample_point.tid;
 	uint32_t number = __atomic_load_n(&memprof_sample_point.wanted, __ATOMIC_ACQUIRE);
-	uint64_t began_ns = memprof_now_ns();
+	uint64_t began_ns;
 
-	if (number == 0 || __atomic_exchange_n(&waited_for, number, __ATOMIC_ACQ_REL) == number)
+	/* A watcher that has died leaves its number, which all later samples see. */
+	if (number == 0 || __atomic_load_n(&waited_for, __ATOMIC_RELAXED) == number ||
+	    __atomic_exchange_n(&waited_for, number, __ATOMIC_ACQ_REL) == number)
 		return;
+	began_ns = memprof_now_ns();
 	__atomic_store_n(tid, (uint32_t)raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
 	while (is_still_wanted(number) && memprof_now_ns() - began_ns < MEMPROF_HOLD_NS)

@@ -41,7 +41,7 @@ class ProgramWatch {
   explicit ProgramWatch(ProgramWatchOptions options);
   ProgramWatch(const ProgramWatch&) = delete;
   ProgramWatch& operator=(const ProgramWatch&) = delete;
-  // The destructor waits for running attaches.
+  ~ProgramWatch() = default;  // waits for running attaches
 
  private:
   using Clock = std::chrono::steady_clock;

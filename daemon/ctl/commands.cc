@@ -183,7 +183,10 @@ absl::Status run_rss(const Options& options, const RssOptions& own) {
 
 }  // namespace
 
-absl::StatusOr<int> pid_to_use(Client& client, int asked) {
+absl::StatusOr<int> pid_to_use(Client& client, int asked, bool no_daemon) {
+  if (asked == 0 && no_daemon) {
+    return absl::InvalidArgumentError("--no-daemon requires --pid PID");
+  }
   if (asked != 0) return choose_pid(asked, {});
   ASSIGN_OR_RETURN(const pb::ListTargetsResponse targets, client.list_targets());
   return choose_pid(asked, targets);

@@ -38,8 +38,9 @@ struct Options {
   }
 };
 
-// The pid to act on (choose_pid); asks for targets only if none is given.
-absl::StatusOr<int> pid_to_use(Client& client, int asked);
+// The pid to act on (choose_pid); asks for targets only if none is given, and without memprofd one
+// has to be given.
+absl::StatusOr<int> pid_to_use(Client& client, int asked, bool no_daemon = false);
 
 // Each of the following functions makes app the command of its name.
 

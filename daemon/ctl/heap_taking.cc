@@ -37,7 +37,6 @@ absl::StatusOr<pb::SnapshotSummary> take_own(
 
 absl::Status HeapTaking::begin(int pid, double rate) {
   if (!no_daemon_) return absl::OkStatus();
-  if (pid == 0) return absl::InvalidArgumentError("--no-daemon requires --pid PID");
   ASSIGN_OR_RETURN(const AgentFile agent, open_agent_file(default_agent_path()));
   ASSIGN_OR_RETURN(own_, OwnHeap::open(pid, agent, rate, [this] { return !interrupted_; }));
   return absl::OkStatus();
@@ -59,10 +58,8 @@ absl::StatusOr<pb::TakeHeapRequest> HeapTaking::request(int pid,
     }
     request.mutable_snapshot()->set_max_pause_seconds(seconds);
   }
-  if (!no_daemon_) {
-    ASSIGN_OR_RETURN(pid, pid_to_use(client_, pid));
-  }
-  request.mutable_snapshot()->set_pid(pid);
+  ASSIGN_OR_RETURN(const int chosen, pid_to_use(client_, pid, no_daemon_));
+  request.mutable_snapshot()->set_pid(chosen);
   return request;
 }
 
@@ -83,13 +80,17 @@ absl::StatusOr<pb::SnapshotSummary> HeapTaking::take(
   return *std::move(summary);
 }
 
-absl::StatusOr<HeapImage> HeapTaking::take_image(const pb::TakeHeapRequest& request,
-                                                 const std::vector<std::string>& cmt,
-                                                 SiteFrame site_frame) const {
+absl::StatusOr<HeapImage> HeapTaking::take_image(const pb::TakeHeapRequest& request) const {
   ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
   RETURN_IF_ERROR(
       take(request, [&](std::string_view bytes) { return file.write(bytes); }).status());
-  ASSIGN_OR_RETURN(HeapImage image, read_heap_image(file.path()));
+  return read_heap_image(file.path());
+}
+
+absl::StatusOr<HeapImage> HeapTaking::take_image(const pb::TakeHeapRequest& request,
+                                                 const std::vector<std::string>& cmt,
+                                                 SiteFrame site_frame) const {
+  ASSIGN_OR_RETURN(HeapImage image, take_image(request));
   RETURN_IF_ERROR(add_types(image, cmt));
   image.site_frame = site_frame;
   return image;

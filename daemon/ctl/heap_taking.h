@@ -42,8 +42,9 @@ class HeapTaking {
   absl::StatusOr<pb::SnapshotSummary> take(
       const pb::TakeHeapRequest& request,
       const std::function<absl::Status(std::string_view)>& use) const;
-  // Takes a snapshot without storing it; returns its image with types, also from the places in cmt,
-  // and with sites named by these frames.
+  // Takes a snapshot without storing it; returns its image.
+  absl::StatusOr<HeapImage> take_image(const pb::TakeHeapRequest& request) const;
+  // The same with types, also from the places in cmt, and with sites named by these frames.
   absl::StatusOr<HeapImage> take_image(const pb::TakeHeapRequest& request,
                                        const std::vector<std::string>& cmt,
                                        SiteFrame site_frame) const;

@@ -56,7 +56,6 @@ class PidRun {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
   static constexpr std::chrono::milliseconds kPace{5};  // between two readings of the ring
-  static constexpr std::chrono::milliseconds kStopPatience{500};  // of the agent
   static constexpr std::chrono::milliseconds kExecPace{100};
   static constexpr std::chrono::seconds kNoteAfter{3};
   // For the first sample, with --for: a busy machine needs seconds to load the agent.
@@ -106,13 +105,7 @@ class PidRun {
     } else if (replaced_) {
       run_->finish({.cause = EndCause::kExec});
     } else {
-      run_->withdraw();
-      for (const auto until = Clock::now() + kStopPatience;
-           !run_->stopped() && Clock::now() < until && !process_.wait(kPace);) {
-        process_.ask_for_collection();
-        run_->update();
-      }
-      run_->detach();
+      end_sampling(*run_, process_);
     }
   }
 

@@ -7,10 +7,11 @@
 namespace memprofd::ctl {
 
 absl::StatusOr<int> ValueSource::open(int pid) {
-  if (!no_daemon_) return pid_to_use(client_, pid);
-  if (pid == 0) return absl::InvalidArgumentError("--no-daemon requires --pid PID");
-  ASSIGN_OR_RETURN(own_, OwnValues::open(pid));
-  return pid;
+  ASSIGN_OR_RETURN(const int chosen, pid_to_use(client_, pid, no_daemon_));
+  if (no_daemon_) {
+    ASSIGN_OR_RETURN(own_, OwnValues::open(chosen));
+  }
+  return chosen;
 }
 
 absl::StatusOr<pb::ListValuesResponse> ValueSource::list(const pb::ListValuesRequest& request) {

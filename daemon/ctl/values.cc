@@ -21,8 +21,6 @@
 #include "daemon/ctl/snapshot/values_snapshot.h"
 #include "daemon/ctl/value_source.h"
 #include "daemon/ctl/watch.h"
-#include "daemon/snapshot/file/heap_file_reader.h"
-#include "daemon/snapshot/file/new_file.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -62,10 +60,7 @@ absl::Status measure_too_large(HeapTaking& taking, int pid, const std::string& m
   if (!has_too_large(values)) return absl::OkStatus();
   RETURN_IF_ERROR(taking.begin(pid));
   ASSIGN_OR_RETURN(const pb::TakeHeapRequest request, taking.request(pid, max_pause));
-  ASSIGN_OR_RETURN(const NamelessFile file, NamelessFile::create());
-  RETURN_IF_ERROR(
-      taking.take(request, [&](std::string_view bytes) { return file.write(bytes); }).status());
-  ASSIGN_OR_RETURN(const HeapImage image, read_heap_image(file.path()));
+  ASSIGN_OR_RETURN(const HeapImage image, taking.take_image(request));
   (void)complete_values(image, values);
   return absl::OkStatus();
 }

@@ -61,8 +61,8 @@ class Pauses {
   std::optional<std::uint64_t> seen_;
 };
 
-// Returns true if a user at a terminal has chosen to continue.
-// Without memprofd, which would resume the program, nobody is asked.
+// Returns true if a user at a terminal has chosen to continue. Without memprofd, which would resume
+// the program, nobody is asked.
 absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
                              int pid, bool no_daemon) {
   const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json() && !no_daemon;

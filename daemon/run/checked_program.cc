@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -12,11 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent-lib/include/memprof_values_abi.h"
-#include "daemon/attach/copy_lease.h"
-#include "daemon/attach/inject/libc_functions.h"
 #include "daemon/discover/agent_finder.h"
 #include "daemon/discover/elf_file.h"
-#include "daemon/heapdump/heap_taker.h"
+#include "daemon/run/own_copy.h"
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/assertion_slots.h"
 #include "daemon/util/clock.h"
@@ -60,12 +57,16 @@ void CheckedProgram::update(RunTarget& run) {
 }
 
 void CheckedProgram::finish(const RunTarget& run) {
-  if (run.begun() && !may_assert_) may_assert_ = may_assert(run.program().name());
+  if (run.begun()) find_assertions(run);
+}
+
+void CheckedProgram::find_assertions(const RunTarget& run) {
+  if (!may_assert_) may_assert_ = may_assert(run.program().name());
 }
 
 // A program that has already ended did not wait: it had nothing to verify, or was killed.
 void CheckedProgram::find_program(const RunTarget& run) {
-  if (!may_assert_) may_assert_ = may_assert(run.program().name());
+  find_assertions(run);
   if (!*may_assert_) return;
   absl::StatusOr<Target> found = discover_target(run.pid());
   if (found.ok()) {
@@ -99,22 +100,18 @@ absl::StatusOr<HeapImage> CheckedProgram::take(RunTarget& run) const {
   const Target& program = *program_;
   const UniqueFd file(::memfd_create("memprofctl-heap", MFD_CLOEXEC));
   if (!file) return file_error(errno, "cannot create a file in memory for the snapshot");
-  ASSIGN_OR_RETURN(const auto maps, program.memory->maps());
-  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(program.pid, maps));
   const bool is_linked = !program.agents.empty() && program.agents.front().file != nullptr;
-  std::atomic<double> paused_seconds{0}, pause_ratio{1};
-  const auto lease = std::make_shared<CopyLease>(
-      program, nullptr, is_linked ? program.agents.front().file : agent_.elf->descriptor(),
-      run.agent().control_address(), libc, paused_seconds, pause_ratio);
-  const HeapSource source{
-      .lease = lease,
+  const OwnCopy copy{
+      .target = program,
+      .agent_file = is_linked ? program.agents.front().file : agent_.elf->descriptor(),
+      .control_address = run.agent().control_address(),
       .symbolizer = run.symbolizer(),
       .sampling_rate = run.rate(),
       .sites = [&run](const std::vector<SampleId>& numbers) { return run.sites_of(numbers); }};
   const HeapClient client{
       .take = [&](std::string_view bytes) { return write_all(file.get(), bytes) == 0; },
       .waits = [&] { return !has_exited(program); }};
-  RETURN_IF_ERROR(take_heap(source, {.max_pause_seconds = kMostPauseSeconds}, client).status());
+  RETURN_IF_ERROR(take_own_copy(copy, {.max_pause_seconds = kMostPauseSeconds}, client).status());
   return read_(absl::StrCat("/proc/self/fd/", file.get()));
 }
 

@@ -52,6 +52,7 @@ class CheckedProgram {
   // The program waits for the answer at most this long.
   static constexpr std::uint64_t kLeaseNs = 120'000'000'000;
 
+  void find_assertions(const RunTarget& run);
   void find_program(const RunTarget& run);
   void note_assertions(std::uint32_t slots);
   absl::Status verify(RunTarget& run);

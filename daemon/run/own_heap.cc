@@ -2,7 +2,6 @@
 #include "daemon/run/own_heap.h"
 
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <optional>
@@ -13,14 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/attach/agent_plan.h"
-#include "daemon/attach/copy_lease.h"
 #include "daemon/attach/inject/injector.h"
 #include "daemon/attach/inject/libc_functions.h"
 #include "daemon/attach/inject/waiting_program.h"
 #include "daemon/attach/kernel/probe_removal.h"
 #include "daemon/attach/target_lock.h"
 #include "daemon/discover/runtime_locks.h"
-#include "daemon/heapdump/heap_taker.h"
+#include "daemon/run/own_copy.h"
 #include "daemon/run/own_process.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
@@ -38,7 +36,6 @@ constexpr seconds kPatience{30};
 constexpr seconds kWaitingPatience{2};  // for a thread that waits to load the agent
 // For a program that cannot be sampled to wait.
 constexpr seconds kUnsampledPatience{3};
-constexpr milliseconds kStopPatience{500};  // of the agent
 
 // While it exists, Ctrl-Z does not stop this process, which would stop the thread that makes the
 // copy with it.
@@ -70,10 +67,7 @@ absl::Status cancelled() { return absl::CancelledError("interrupted: no snapshot
 // works or holds an agent, and where RunningProcess has to decide.
 absl::Status load_while_it_waits(int pid, const AgentFile& agent,
                                  const std::function<bool()>& waits) {
-  ASSIGN_OR_RETURN(
-      const Target target,
-      discover_own_process(pid, {.what = "profile",
-                                 .otherwise = "start the program with memprofctl run -- PROGRAM"}));
+  ASSIGN_OR_RETURN(const Target target, discover_own_process(pid, kToProfile));
   if (!target.why_no_agent.empty()) return absl::OkStatus();
   const auto plan = read_agent_status(target);
   if (!plan.ok() || !plan->why_none.empty() || plan->there || plan->others > 0) {
@@ -104,10 +98,7 @@ absl::StatusOr<std::unique_ptr<OwnHeap>> OwnHeap::open(int pid, const AgentFile&
                                                        std::function<bool()> waits) {
   RETURN_IF_ERROR(load_while_it_waits(pid, agent, waits));
   ASSIGN_OR_RETURN(std::unique_ptr<RunningProcess> process, RunningProcess::inspect(pid, agent));
-  ASSIGN_OR_RETURN(std::shared_ptr<RunProgram> program,
-                   RunProgram::open(absl::StrCat("/proc/", pid, "/exe"), process->target().exe));
-  std::unique_ptr<OwnHeap> heap(
-      new OwnHeap(std::move(process), std::move(program), rate, std::move(waits)));
+  std::unique_ptr<OwnHeap> heap(new OwnHeap(std::move(process), rate, std::move(waits)));
   for (const auto until = Clock::now() + kPatience; heap->process_->agent() == nullptr;) {
     RETURN_IF_ERROR(heap->wait());
     if (Clock::now() < until) continue;
@@ -119,13 +110,7 @@ absl::StatusOr<std::unique_ptr<OwnHeap>> OwnHeap::open(int pid, const AgentFile&
 
 OwnHeap::~OwnHeap() {
   if (run_ == nullptr || !run_->begun()) return;
-  run_->withdraw();
-  for (const auto until = Clock::now() + kStopPatience;
-       !run_->stopped() && Clock::now() < until && !process_->wait(kPace);) {
-    process_->ask_for_collection();
-    run_->update();
-  }
-  run_->detach();
+  end_sampling(*run_, *process_);
 }
 
 // Goes as far as possible now.
@@ -204,14 +189,14 @@ absl::StatusOr<HeapSummary> OwnHeap::take(const HeapRequest& request,
                                           const std::function<bool(std::string_view)>& take) {
   const Target& target = process_->target();
   const AgentLocation& agent = *process_->agent();
-  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
-  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(target.pid, maps));
-  ASSIGN_OR_RETURN(std::shared_ptr<Symbolizer> symbolizer, program_->names_at(target.load_bias));
-  std::atomic<double> paused_seconds{0}, pause_ratio{1};
-  const auto lease = std::make_shared<CopyLease>(target, nullptr, agent.file, agent.control_address,
-                                                 libc, paused_seconds, pause_ratio, true);
-  const HeapSource source{
-      .lease = lease,
+  ASSIGN_OR_RETURN(const std::shared_ptr<RunProgram> program,
+                   programs_.find(absl::StrCat("/proc/", target.pid, "/exe")));
+  ASSIGN_OR_RETURN(std::shared_ptr<Symbolizer> symbolizer, program->names_at(target.load_bias));
+  const OwnCopy copy{
+      .target = target,
+      .agent_file = agent.file,
+      .control_address = agent.control_address,
+      .filters_allow = true,
       .symbolizer = symbolizer,
       .sampling_rate = rate_,
       .sites = [this](const std::vector<SampleId>& numbers) { return sites_of(numbers); }};
@@ -233,7 +218,7 @@ absl::StatusOr<HeapSummary> OwnHeap::take(const HeapRequest& request,
                                 return going_on.ok();
                               }};
   const IgnoredStops ignored;
-  absl::StatusOr<HeapSummary> taken = take_heap(source, request, client);
+  absl::StatusOr<HeapSummary> taken = take_own_copy(copy, request, client);
   RETURN_IF_ERROR(going_on);
   if (!taken.ok() && has_exited(target)) return ended();
   return taken;

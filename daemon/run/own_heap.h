@@ -55,12 +55,8 @@ class OwnHeap {
                                    const std::function<bool(std::string_view)>& take);
 
  private:
-  OwnHeap(std::unique_ptr<RunningProcess> process, std::shared_ptr<RunProgram> program, double rate,
-          std::function<bool()> waits)
-      : process_(std::move(process)),
-        program_(std::move(program)),
-        rate_(rate),
-        waits_(std::move(waits)) {}
+  OwnHeap(std::unique_ptr<RunningProcess> process, double rate, std::function<bool()> waits)
+      : process_(std::move(process)), rate_(rate), waits_(std::move(waits)) {}
   absl::Status update() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status wait();
   absl::Status ended() const;
@@ -70,7 +66,6 @@ class OwnHeap {
   SampleSites sites_of(const std::vector<SampleId>& numbers) ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::unique_ptr<RunningProcess> process_;
-  std::shared_ptr<RunProgram> program_;
   const double rate_;
   const std::function<bool()> waits_;
   RunPrograms programs_;

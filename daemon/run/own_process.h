@@ -14,6 +14,10 @@ struct OwnAccess {
   const char* otherwise;  // how else to do it: "start the program with memprofctl run -- PROGRAM"
 };
 
+// A process that is to be profiled.
+inline constexpr char kStartByRun[] = "start the program with memprofctl run -- PROGRAM";
+inline constexpr OwnAccess kToProfile{.what = "profile", .otherwise = kStartByRun};
+
 // Inspects it, and does nothing to it. Errors have one line with cause and remedy: kNotFound,
 // kPermissionDenied, and those of discover_target().
 absl::StatusOr<Target> discover_own_process(int pid, const OwnAccess& access);

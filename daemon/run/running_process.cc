@@ -22,6 +22,7 @@
 #include "daemon/attach/inject/seccomp_filter.h"
 #include "daemon/discover/proc_fs.h"
 #include "daemon/run/own_process.h"
+#include "daemon/run/run_target.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/open_files.h"
 #include "daemon/util/status_macros.h"
@@ -38,7 +39,8 @@ constexpr seconds kLoadPatience{2};
 constexpr milliseconds kMostBetween{500};
 // So often the program may close the memory's descriptor before it is opened here.
 constexpr int kMostClosed = 10;
-constexpr char kStart[] = "start the program with memprofctl run -- PROGRAM";
+// For the agent to stop, and between two looks at that.
+constexpr milliseconds kStopPatience{500}, kStopPace{5};
 
 // True if every thread has as many filters as this process, and these are the container's: its
 // first process has them too.
@@ -62,7 +64,7 @@ absl::Status check_filters_are_known(int pid) {
   if (is_of_container) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
-      kStart));
+      kStartByRun));
 }
 
 // Returns the address of the agent's memprof_share_order, by the file that the agent was found in.
@@ -122,8 +124,7 @@ RunningProcess::~RunningProcess() {
 }
 
 absl::StatusOr<std::unique_ptr<RunningProcess>> RunningProcess::inspect(int pid, AgentFile agent) {
-  ASSIGN_OR_RETURN(Target target,
-                   discover_own_process(pid, {.what = "profile", .otherwise = kStart}));
+  ASSIGN_OR_RETURN(Target target, discover_own_process(pid, kToProfile));
   if (!target.why_no_agent.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("pid ", pid, ": ", target.why_no_agent));
   }
@@ -251,7 +252,7 @@ absl::StatusOr<std::optional<SharedAgent>> RunningProcess::take_answer() {
       return std::nullopt;
     }
     return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", target_.pid, " closes file descriptors that it does not know; ", kStart));
+        "pid ", target_.pid, " closes file descriptors that it does not know; ", kStartByRun));
   }
   RETURN_IF_ERROR(file.status());
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::adopt(*std::move(file)));
@@ -267,9 +268,8 @@ std::string RunningProcess::why_waiting() const {
       step_ == Step::kEnding
           ? "has not allocated enough in this time, so its session with another profiler goes on"
       : step_ == Step::kLoading
-          ? "has not allocated enough in this time on a thread with 64 KiB of free stack (ulimit "
-            "-s), "
-            "which is where it loads the agent"
+          ? "has not allocated enough in this time on a thread with 64 KiB of free stack "
+            "(ulimit -s), which is where it loads the agent"
           : "has not allocated enough in this time, which is when sampling begins";
   return absl::StrCat(lacks, "; give it work, or wait longer");
 }
@@ -301,6 +301,16 @@ absl::StatusOr<std::optional<SharedAgent>> RunningProcess::advance() {
   }
   ask_for_collection();
   return std::nullopt;
+}
+
+void end_sampling(RunTarget& run, RunningProcess& process) {
+  run.withdraw();
+  for (const auto until = std::chrono::steady_clock::now() + kStopPatience;
+       !run.stopped() && std::chrono::steady_clock::now() < until && !process.wait(kStopPace);) {
+    process.ask_for_collection();
+    run.update();
+  }
+  run.detach();
 }
 
 bool RunningProcess::wait(milliseconds time) const {

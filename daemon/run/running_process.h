@@ -28,6 +28,8 @@
 
 namespace memprofd {
 
+class RunTarget;
+
 // Owned by one thread.
 class RunningProcess {
  public:
@@ -81,5 +83,8 @@ class RunningProcess {
   std::uint64_t renewed_ns_ = 0;  // its lease, CLOCK_MONOTONIC
   std::chrono::steady_clock::time_point begun_at_, asked_at_, ran_at_;
 };
+
+// Ends the sampling of the process, which goes on, and waits for its agent for a moment.
+void end_sampling(RunTarget& run, RunningProcess& process);
 
 }  // namespace memprofd

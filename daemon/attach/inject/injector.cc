@@ -51,11 +51,10 @@ constexpr milliseconds kStopPatience{1000};
 constexpr milliseconds kAskAgain{500};
 // Time after which a waiting program is examined again if no thread could be used.
 constexpr milliseconds kTryAgain{100};
-// A thread at a sample point is asked for this often, and interrupted this often until it is in the
-// function in which it can be used.
+// A thread at a sample point is looked for at this interval, so it has waited for half of it on
+// average, and is interrupted this often until it is in the function in which it can be used.
 constexpr milliseconds kPointPoll{1};
-// A thread that is found there has waited for this long on average.
-constexpr std::uint64_t kPointWaitNs = 500'000;
+constexpr std::uint64_t kPointWaitNs = std::chrono::nanoseconds(kPointPoll).count() / 2;
 constexpr int kPointTries = 10;
 
 // While a thread of the target is stopped, no other thread should preempt this one. Without the
@@ -247,7 +246,7 @@ class Injector::InjectionAttempt {
       const auto state = session_.state();
       if (!state.ok()) return false;
       if (injection_.sample_point->is_held_at(state->regs.rip)) {
-        injector_.injection_.sample_point->let_go();
+        injection_.sample_point->let_go();
         return true;
       }
       if (!session_.resume(0).ok()) return false;
