@@ -34,6 +34,7 @@ constexpr milliseconds kPace{5};  // between two readings of the ring
 // For the agent to be loaded and the first sample; a busy machine needs seconds.
 constexpr seconds kPatience{30};
 constexpr seconds kWaitingPatience{2};  // for a thread that waits to load the agent
+constexpr milliseconds kAboutToWait{100};
 // For a program that cannot be sampled to wait.
 constexpr seconds kUnsampledPatience{3};
 
@@ -63,6 +64,15 @@ class IgnoredStops {
 
 absl::Status cancelled() { return absl::CancelledError("interrupted: no snapshot was taken"); }
 
+// A program may be about to wait: it has just answered a request.
+bool is_found_waiting(const Target& target, const RuntimeLocks& locks) {
+  for (const auto until = Clock::now() + kAboutToWait;;) {
+    if (WaitingProgram::inspect(target, locks, {}).ok()) return true;
+    if (Clock::now() >= until) return false;
+    std::this_thread::sleep_for(kPace);
+  }
+}
+
 // Has a program that waits load the agent on the thread that waits. Does nothing if the program
 // works or holds an agent, and where RunningProcess has to decide.
 absl::Status load_while_it_waits(int pid, const AgentFile& agent,
@@ -74,7 +84,7 @@ absl::Status load_while_it_waits(int pid, const AgentFile& agent,
     return absl::OkStatus();
   }
   const auto locks = RuntimeLocks::find(target);
-  if (!locks.ok() || !WaitingProgram::inspect(target, *locks, {}).ok()) return absl::OkStatus();
+  if (!locks.ok() || !is_found_waiting(target, *locks)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const TargetLock lock, TargetLock::acquire(pid, target.start_time_ticks));
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
