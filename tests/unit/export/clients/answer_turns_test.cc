@@ -108,9 +108,15 @@ TEST(AnswerTurns, AUserWithoutATurnPrecedesThoseWithOne) {
     while (turns.waiting() == before) std::this_thread::yield();
   }
   first.reset();
-  while (turns.waiting() == 3) std::this_thread::yield();
+  // One at a time as long as "second" has the other turn.
+  const auto somebody_was_first = [&] {
+    const MutexLock lock(mutex);
+    return !order.empty();
+  };
+  while (!somebody_was_first()) std::this_thread::yield();
   second.reset();
   askers.clear();
+  const MutexLock lock(mutex);
   EXPECT_EQ(order.front(), "");
 }
 
