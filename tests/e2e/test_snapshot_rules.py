@@ -119,7 +119,6 @@ class ByItself5(ByItself):
 class Points(ByItself):
     """Snapshots at points of the program's code; the agent's library is linked in."""
 
-    programs = harness.TARGETS
     test_after_major_collections_and_at_the_programs_end = None
     test_when_it_is_asked_for = None
     test_when_the_command_asks_for_it = None
@@ -138,6 +137,10 @@ class Points(ByItself):
         self.assertEqual(OK, daemon.detach(target.pid).returncode)
         self.assertEqual(0, daemon.stop())
         self.assertFalse(target.command("point alone")["taken"], "nobody is there")
+
+
+class Points5(Points):
+    programs = TARGETS5
 
 
 if __name__ == "__main__":

@@ -1,32 +1,51 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
-(* Allocates small, exactly known amounts on command.
+(* Threads of which one allocates almost everything, in bursts between two waits, while another one
+   wakes all the time and allocates a little.
 
-   Commands: "burst N" allocates N blocks of 9 words, header included, and drops them; "keep N" keeps
-   them; "minor"; "exit". All answer {"words":W}, the words allocated so far. *)
+   "go N" allocates in N bursts and answers the words of each site, headers included:
 
-let words = ref 0
-let kept = ref []
-let[@inline never] block () = Sys.opaque_identity (Bytes.create 63)
-let count n = words := !words + (9 * n)
+     {"sites":{"site_bursts":{"allocated_words":N},"site_wakes":{"allocated_words":N}}} *)
+
+let blocks_a_burst = 5_000
+let block_words = 4
+let bursts = ref 0
+let wakes = ref 0
+
+let[@inline never] site_bursts () =
+  for i = 1 to blocks_a_burst do
+    ignore (Sys.opaque_identity (i, i, i))
+  done;
+  incr bursts
+
+let[@inline never] site_wakes n =
+  incr wakes;
+  Sys.opaque_identity (n, n, n)
+
+let rec wake () =
+  Thread.delay 0.0005;
+  ignore (site_wakes !wakes);
+  wake ()
+
+let answer () =
+  Printf.printf
+    "{\"sites\":{\"site_bursts\":{\"allocated_words\":%d},\"site_wakes\":{\"allocated_words\":%d}}}\n%!"
+    (!bursts * blocks_a_burst * block_words) (!wakes * block_words)
 
 let rec serve () =
-  let continues =
-    match Handshake.command () with
-    | [ "burst"; n ] ->
-      for _ = 1 to int_of_string n do ignore (block ()) done;
-      count (int_of_string n);
-      true
-    | [ "keep"; n ] ->
-      for _ = 1 to int_of_string n do kept := block () :: !kept done;
-      count (int_of_string n);
-      true
-    | [ "minor" ] -> Gc.minor (); true
-    | [ "exit" ] -> false
-    | _ -> true
-  in
-  Printf.printf "{\"words\":%d}\n%!" !words;
-  if continues then serve ()
+  match Handshake.command () with
+  | [ "go"; rounds ] ->
+    for _ = 1 to int_of_string rounds do
+      site_bursts ();
+      Thread.delay 0.002
+    done;
+    answer ();
+    serve ()
+  | _ -> ()
 
 let () =
+  for _ = 1 to 3 do
+    ignore (Thread.create wake ())
+  done;
   Handshake.ready ();
-  serve ()
+  serve ();
+  exit 0

@@ -18,7 +18,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: from other Debian releases, and
 # built from source. Most of OF_OCAML5 need OCaml 5; forks needs OCaml 4.12. Tests also ask about the heap
 # of demo_server in OCaml 5, and run seccomp with the C library of that release.
-OTHER_NAMES    := known_alloc stacks busy_threads churn fragmented uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads
+OTHER_NAMES    := known_alloc stacks busy_threads churn fragmented uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads bursts
 OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
 OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
@@ -28,7 +28,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 # Programs of tests/e2e/test_newest_ocaml.py, if that OCaml is available (compile-with.sh).
-NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory wait_domains waits
+NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory wait_domains waits bursts
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
@@ -116,20 +116,23 @@ $(TARGETS_DIR)/linked_agent: $(TARGETS_DIR)/obj/known_alloc.cmx $(BUILD)/findlib
 	$(call say,LINK,$@)
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg $(<D)/handshake.cmx $< -o $@
 
-# The same with other OCamls, from the objects of the package's archive, which link with those of any C compiler.
-LINKED_OTHER := $(OTHER_RELEASES:%=$(BUILD)/targets-%/linked_agent)
-targets: $(addsuffix /linked_agent,$(BUILD)/targets-trixie $(BUILD)/targets-experimental)
-$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(BUILD)/targets-$(release)/linked_agent))
-$(LINKED_OTHER): $(BUILD)/targets-%/linked_agent: $(BUILD)/libmemprof_agent.a agent-lib/findlib/memprof_agent.ml tests/targets/known_alloc.ml $(COMPILE_WITH)
-	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $* $@ '$(wordlist 1,3,$^)' -g
-
 # This program calls the agent's library.
 targets: $(TARGETS_DIR)/points
 $(TARGETS_DIR)/points: tests/targets/points.ml $(TARGETS_DIR)/obj/handshake.cmx $(BUILD)/findlib/memprof-agent/META
 	$(call say,OCAML,$@)
 	$(Q)cp $< $(TARGETS_DIR)/obj/
 	$(Q)OCAMLPATH=$(abspath $(BUILD)/findlib) $(OCAMLOPT) -g -package memprof-agent -linkpkg -I $(TARGETS_DIR)/obj $(TARGETS_DIR)/obj/handshake.cmx $(TARGETS_DIR)/obj/points.ml -o $@
+
+# Both with other OCamls, from the objects of the package's archive, which link with those of any C compiler.
+LINKED_OTHER := $(foreach name,linked_agent points,$(OTHER_RELEASES:%=$(BUILD)/targets-%/$(name)))
+targets: $(filter $(BUILD)/targets-trixie/% $(BUILD)/targets-experimental/%,$(LINKED_OTHER))
+$(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(LINKED_OTHER))))
+$(LINKED_OTHER): $(BUILD)/libmemprof_agent.a agent-lib/findlib/memprof_agent.ml
+$(filter %/linked_agent,$(LINKED_OTHER)): tests/targets/known_alloc.ml
+$(filter %/points,$(LINKED_OTHER)): tests/targets/points.ml
+$(LINKED_OTHER): $(BUILD)/targets-%: $(COMPILE_WITH)
+	$(call say,OCAML,$@)
+	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter-out $(COMPILE_WITH),$^)' -g
 
 # This program has a parser that ocamlyacc generates.
 CASES_DIR := $(TARGETS_DIR)/cases
