@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "daemon/util/one_of.h"
 #include "daemon/util/paths.h"
 #include "daemon/util/units.h"
+#include "daemon/util/usage.h"
 #include "daemon/util/version.h"
 
 namespace memprofd {
@@ -342,6 +344,10 @@ ParsedConfig parse_config(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     parsed.run = true;
+  } catch (const CLI::ExtrasError&) {
+    std::fprintf(stderr, "memprofd: %s\n",
+                 unexpected_argument_text(app.remaining(), "memprofd --help").c_str());
+    parsed.exit_code = static_cast<int>(ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     parsed.exit_code = code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);

@@ -18,6 +18,7 @@
 #include "daemon/ctl/query_options.h"
 #include "daemon/util/exit_codes.h"
 #include "daemon/util/paths.h"
+#include "daemon/util/usage.h"
 #include "daemon/util/version.h"
 
 namespace {
@@ -172,7 +173,13 @@ class Program {
     if (path == "top " && std::ranges::find(rest, "--last") != rest.end()) {
       return "top has no --last; its option for a time is --window, such as --window 1m";
     }
-    return "";
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
+    for (const std::string& word : rest) {
+      if (command != &app_ && command->get_option_no_throw(word) != nullptr) {
+        return "write " + word + " after the command: memprofctl " + path + word + " ...";
+      }
+    }
+    return memprofd::unexpected_argument_text(rest, "memprofctl " + path + "--help");
   }
   void add_tls(const char* name, std::string& file, const char* environment, const char* help) {
     app_.add_option(name, file, help)

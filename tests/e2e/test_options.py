@@ -150,9 +150,18 @@ class BadOptions(unittest.TestCase):
 
     def test_arguments_of_memprofctl(self):
         for words, text in ((("attach", "abc"), "bad pid abc"), (("attach",), "missing argument PID"),
-                            (("top", "--last", "1m"), "--window 1m")):
+                            (("top", "--last", "1m"), "--window 1m"),
+                            (("targets", "--pid", "3"), "there is no option --pid; `memprofctl targets --help` lists the options"),
+                            (("values", "show", "--cmt", "x"), "no option --cmt; `memprofctl values --help` lists the options"),
+                            (("run", "-n", "3", "--", "ls"), "no option -n; `memprofctl run --help` lists the options"),
+                            (("--last", "3s", "sites"), "write --last after the command: memprofctl sites --last ..."),
+                            (("targets", "now"), 'unexpected argument "now"; `memprofctl targets --help` lists the options')):
             with self.subTest(words):
                 self.assertRegex(said_of(*words, program="memprofctl"), rf"\Amemprofctl: .*{text}\n\Z")
+
+    def test_an_option_that_there_is_not(self):
+        self.assertEqual("memprofd: there is no option --nmae; `memprofd --help` lists the options\n", said_of("--nmae", "shop"))
+        self.assertEqual('memprofd: unexpected argument "shop"; `memprofd --help` lists the options\n', said_of("shop"))
 
     def test_a_name_is_no_target(self):
         said = said_of("leaks", "my_shop", program="memprofctl", code=harness.NO_PROCESS)
