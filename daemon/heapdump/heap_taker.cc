@@ -22,6 +22,7 @@
 #include "daemon/heapdump/piece_pipe.h"
 #include "daemon/snapshot/heap_layout.h"
 #include "daemon/snapshot/types/linked_units.h"
+#include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/mutex.h"
 
@@ -39,6 +40,8 @@ constexpr milliseconds kPoll{20};
 // Minimum time for the domains to stop together: an idle one takes this long to wake up.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
+// CPU time in kPatience above which a program works.
+constexpr std::uint64_t kWorksNs = 1'000'000'000;
 // Limits for the correction of predictions by earlier pauses of the program.
 constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
 // Interval at which an idle program is made to reach its safe point.
@@ -184,6 +187,11 @@ class HeapTaker {
   absl::Status late(const Injector& injector) const {
     std::string why(obstacle_text(injector.obstacle()));
     const std::string waiting = injector.why_not_waiting();
+    if (why.empty() && process_cpu_ns(target_.pid) - cpu_ns_ > kWorksNs) {
+      why =
+          "it runs code that allocates nothing, or the machine is too busy to stop a thread in "
+          "time; try again";
+    }
     if (why.empty() && waiting.empty()) {
       why =
           "it allocates nothing; try again when it works. What its C code holds is shown by "
@@ -208,6 +216,7 @@ class HeapTaker {
   PiecePipe pipe_{kTakerPatience};
   bool waits_at_point_ = false;  // with the runtime lock, so no thread reaches the safe point
   std::atomic<bool> began_{false};
+  const std::uint64_t cpu_ns_ = process_cpu_ns(target_.pid);  // CPU time of the program before
   HeapSummary summary_;  // used by the thread of the attempt until that has ended
 };
 

@@ -26,7 +26,8 @@ TEST(PauseRefusalTest, OtherErrorsHaveNone) {
 
 TEST(PauseRefusalTest, EnoughIsMoreThanPredictedAndMayBeAsked) {
   EXPECT_EQ(0.16, (PauseRefusal{.predicted_seconds = 0.08}).enough_seconds());
-  EXPECT_EQ(0.2, (PauseRefusal{.allowed_seconds = 0.05}).enough_seconds()) << "domains, in vain";
+  EXPECT_EQ(1, (PauseRefusal{.allowed_seconds = 0.05}).enough_seconds()) << "domains, in vain";
+  EXPECT_EQ(4, (PauseRefusal{.allowed_seconds = 1}).enough_seconds());
   EXPECT_EQ(60, (PauseRefusal{.predicted_seconds = 45}).enough_seconds());
 }
 
