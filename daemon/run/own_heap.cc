@@ -6,20 +6,11 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/attach/agent_plan.h"
-#include "daemon/attach/inject/injector.h"
-#include "daemon/attach/inject/libc_functions.h"
-#include "daemon/attach/inject/waiting_program.h"
-#include "daemon/attach/kernel/probe_removal.h"
-#include "daemon/attach/target_lock.h"
-#include "daemon/discover/runtime_locks.h"
 #include "daemon/run/own_copy.h"
-#include "daemon/run/own_process.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
 
@@ -33,8 +24,6 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kPace{5};  // between two readings of the ring
 // For the agent to be loaded and the first sample; a busy machine needs seconds.
 constexpr seconds kPatience{30};
-constexpr seconds kWaitingPatience{2};  // for a thread that waits to load the agent
-constexpr milliseconds kAboutToWait{100};
 // For a program that cannot be sampled to wait.
 constexpr seconds kUnsampledPatience{3};
 
@@ -64,49 +53,10 @@ class IgnoredStops {
 
 absl::Status cancelled() { return absl::CancelledError("interrupted: no snapshot was taken"); }
 
-// A program may be about to wait: it has just answered a request.
-bool is_found_waiting(const Target& target, const RuntimeLocks& locks) {
-  for (const auto until = Clock::now() + kAboutToWait;;) {
-    if (WaitingProgram::inspect(target, locks, {}).ok()) return true;
-    if (Clock::now() >= until) return false;
-    std::this_thread::sleep_for(kPace);
-  }
-}
-
-// Has a program that waits load the agent on the thread that waits. Does nothing if the program
-// works or holds an agent, and where RunningProcess has to decide.
-absl::Status load_while_it_waits(int pid, const AgentFile& agent,
-                                 const std::function<bool()>& waits) {
-  ASSIGN_OR_RETURN(const Target target, discover_own_process(pid, kToProfile));
-  if (!target.why_no_agent.empty()) return absl::OkStatus();
-  const auto plan = read_agent_status(target);
-  if (!plan.ok() || !plan->why_none.empty() || plan->there || plan->others > 0) {
-    return absl::OkStatus();
-  }
-  const auto locks = RuntimeLocks::find(target);
-  if (!locks.ok() || !is_found_waiting(target, *locks)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const TargetLock lock, TargetLock::acquire(pid, target.start_time_ticks));
-  ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
-  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
-  ProbeRemoval removal;
-  Injection injection{
-      .target = &target, .removal = &removal, .agent_path = agent.path, .libc = libc};
-  injection.while_waiting = injection.without_probe = true;
-  injection.on_loaded = [](const std::string&) { return AgentLocation{}; };  // found afterwards
-  ASSIGN_OR_RETURN(const auto injector, Injector::start(std::move(injection)));
-  for (const auto until = Clock::now() + kWaitingPatience;
-       !injector->result() && Clock::now() < until && waits();) {
-    std::this_thread::sleep_for(kPace);
-  }
-  injector->wait();
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OwnHeap>> OwnHeap::open(int pid, const AgentFile& agent, double rate,
                                                        std::function<bool()> waits) {
-  RETURN_IF_ERROR(load_while_it_waits(pid, agent, waits));
   ASSIGN_OR_RETURN(std::unique_ptr<RunningProcess> process, RunningProcess::inspect(pid, agent));
   std::unique_ptr<OwnHeap> heap(new OwnHeap(std::move(process), rate, std::move(waits)));
   for (const auto until = Clock::now() + kPatience; heap->process_->agent() == nullptr;) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heap snapshots of a running process of the same user, without memprofd and its privileges.
 //
-//   open()     the program loads the agent: on a thread that waits in a system call, or else at a
-//              minor collection (running_process.h)
+//   open()     the program loads the agent (running_process.h)
 //   sample()   the agent samples the program
 //   take()     the program is copied, by ptrace: a thread that waits makes the copy, or one that
 //              the next sample brings to the agent (Injection::sample_point)

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,9 @@
 #include "daemon/attach/inject/agent_memfd.h"
 #include "daemon/attach/inject/agent_owner.h"
 #include "daemon/attach/inject/seccomp_filter.h"
+#include "daemon/attach/inject/waiting_program.h"
 #include "daemon/discover/proc_fs.h"
+#include "daemon/discover/runtime_locks.h"
 #include "daemon/run/own_process.h"
 #include "daemon/run/run_target.h"
 #include "daemon/util/clock.h"
@@ -35,6 +38,10 @@ using std::chrono::seconds;
 
 // For the dynamic linker, once a thread has begun to load the agent: a slow disk.
 constexpr seconds kLoadPatience{2};
+// For a program that has been found waiting to load the agent, and for one that may be about to
+// wait to be found so: it has just answered a request.
+constexpr seconds kWaitingPatience{2};
+constexpr milliseconds kAboutToWait{100}, kLookPace{5};
 // The longest time between two requests for a collection.
 constexpr milliseconds kMostBetween{500};
 // So often the program may close the memory's descriptor before it is opened here.
@@ -65,6 +72,14 @@ absl::Status check_filters_are_known(int pid) {
   return absl::FailedPreconditionError(absl::StrCat(
       "pid ", pid, " runs under a seccomp filter, which might kill it when it loads the agent; ",
       kStartByRun));
+}
+
+bool is_found_waiting(const Target& target, const RuntimeLocks& locks) {
+  for (const auto until = std::chrono::steady_clock::now() + kAboutToWait;;) {
+    if (WaitingProgram::inspect(target, locks, {}).ok()) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(kLookPace);
+  }
 }
 
 // Returns the address of the agent's memprof_share_order, by the file that the agent was found in.
@@ -150,15 +165,34 @@ absl::Status RunningProcess::begin() {
         "restart the program"));
   }
   ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
-  ASSIGN_OR_RETURN(const LibcFunctions libc, find_libc_functions(pid, maps));
+  ASSIGN_OR_RETURN(libc_, find_libc_functions(pid, maps));
   if (!sees_file(ProcFs(), pid, file_.path)) {
     return absl::FailedPreconditionError(
         absl::StrCat("pid ", pid, " does not see ", file_.path,
                      "; run memprofctl in its container, or make the file visible there"));
   }
-  ASSIGN_OR_RETURN(loader_,
-                   HookLoader::start(target_, libc.dlopen, name_beside(file_.path, plan.others)));
+  others_ = plan.others;
   step_ = Step::kLoading;
+  const auto locks = RuntimeLocks::find(target_);
+  return locks.ok() && is_found_waiting(target_, *locks) ? load_while_it_waits()
+                                                         : load_at_a_collection();
+}
+
+absl::Status RunningProcess::load_while_it_waits() {
+  Injection injection{.target = &target_,
+                      .removal = &removal_,
+                      .agent_path = file_.path,
+                      .agents = others_,
+                      .libc = libc_};
+  injection.while_waiting = injection.without_probe = true;
+  injection.on_loaded = [](const std::string&) { return AgentLocation{}; };  // find_agent()
+  ASSIGN_OR_RETURN(injector_, Injector::start(std::move(injection)));
+  return absl::OkStatus();
+}
+
+absl::Status RunningProcess::load_at_a_collection() {
+  ASSIGN_OR_RETURN(loader_,
+                   HookLoader::start(target_, libc_.dlopen, name_beside(file_.path, others_)));
   return absl::OkStatus();
 }
 
@@ -190,7 +224,27 @@ absl::Status RunningProcess::not_loaded() const {
                                           file_.path, "; is the file readable by the program?"));
 }
 
+absl::StatusOr<bool> RunningProcess::find_agent() {
+  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
+  target_.agents =
+      find_agents(ProcFs(), target_.pid, maps, *target_.program, target_.load_bias, target_.budget);
+  ASSIGN_OR_RETURN(const AgentPlan plan, read_agent_status(target_));
+  if (plan.there) agent_ = plan.agent;
+  return plan.there.has_value();
+}
+
+absl::StatusOr<bool> RunningProcess::has_loaded_while_it_waits() {
+  if (!injector_->result() && std::chrono::steady_clock::now() - begun_at_ < kWaitingPatience) {
+    return false;
+  }
+  injector_.reset();
+  ASSIGN_OR_RETURN(const bool is_there, find_agent());
+  if (!is_there) RETURN_IF_ERROR(load_at_a_collection());
+  return is_there;
+}
+
 absl::StatusOr<bool> RunningProcess::has_loaded() {
+  if (injector_) return has_loaded_while_it_waits();
   ASSIGN_OR_RETURN(const HookLoader::Progress progress, loader_->progress());
   if (progress == HookLoader::Progress::kWaiting) return false;
   const auto now = std::chrono::steady_clock::now();
@@ -198,16 +252,9 @@ absl::StatusOr<bool> RunningProcess::has_loaded() {
   const bool is_late = now - ran_at_ > kLoadPatience;
   // The linker clears and relocates the agent's data first, and with it what we would write there.
   if (progress == HookLoader::Progress::kLoading && !is_late) return false;
-  ASSIGN_OR_RETURN(const auto maps, target_.memory->maps());
-  target_.agents =
-      find_agents(ProcFs(), target_.pid, maps, *target_.program, target_.load_bias, target_.budget);
-  ASSIGN_OR_RETURN(const AgentPlan plan, read_agent_status(target_));
-  if (plan.there) {
-    agent_ = plan.agent;
-    return true;
-  }
-  if (is_late) return not_loaded();
-  return false;
+  ASSIGN_OR_RETURN(const bool is_there, find_agent());
+  if (!is_there && is_late) return not_loaded();
+  return is_there;
 }
 
 absl::Status RunningProcess::order() {

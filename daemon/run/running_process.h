@@ -3,14 +3,17 @@
 // to its memory:
 //
 //   kEnding    an agent there still samples for a reader that has died: it is told to stop
-//   kLoading   the program loads the agent (attach/inject/hook_loader.h)
+//   kLoading   the program loads the agent: on a thread that waits in a system call, which is
+//              stopped for about a millisecond (attach/inject/injector.h), or else at the end of a
+//              minor collection (attach/inject/hook_loader.h)
 //   kOrdered   the agent is to share its memory (struct memprof_share_order)
 //   kShared    advance() has returned that memory
 //
-// Each step waits for a minor collection of the program, which is asked for. No thread is stopped.
+// Each other step waits for a minor collection of the program, which is asked for.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,7 +24,10 @@
 #include "daemon/attach/agent_plan.h"
 #include "daemon/attach/inject/agent_file.h"
 #include "daemon/attach/inject/hook_loader.h"
+#include "daemon/attach/inject/injector.h"
+#include "daemon/attach/inject/libc_functions.h"
 #include "daemon/attach/inject/minor_collections.h"
+#include "daemon/attach/kernel/probe_removal.h"
 #include "daemon/attach/target_lock.h"
 #include "daemon/discover/target.h"
 #include "daemon/run/shared_agent.h"
@@ -64,7 +70,11 @@ class RunningProcess {
   absl::Status begin();
   absl::Status end_session_of_before(const AgentLocation& agent, const AgentStatus& status);
   absl::StatusOr<bool> has_ended_session() const;
+  absl::Status load_while_it_waits();
+  absl::Status load_at_a_collection();
   absl::StatusOr<bool> has_loaded();
+  absl::StatusOr<bool> has_loaded_while_it_waits();
+  absl::StatusOr<bool> find_agent();
   absl::Status order();
   absl::Status renew_order();
   absl::StatusOr<std::optional<SharedAgent>> take_answer();
@@ -75,6 +85,8 @@ class RunningProcess {
   AgentFile file_;
   Step step_ = Step::kEnding;
   AgentLocation agent_;  // once it is there; control_address is 0 before
+  LibcFunctions libc_;
+  std::size_t others_ = 0;  // agents of other builds in it
   std::optional<HookLoader> loader_;
   std::optional<MinorCollections> collections_;
   int closed_ = 0;                // times that the program has closed the memory's descriptor
@@ -82,6 +94,8 @@ class RunningProcess {
   std::uint32_t wanted_ = 0;      // what was written there
   std::uint64_t renewed_ns_ = 0;  // its lease, CLOCK_MONOTONIC
   std::chrono::steady_clock::time_point begun_at_, asked_at_, ran_at_;
+  ProbeRemoval removal_;
+  std::unique_ptr<Injector> injector_;  // last: it uses the members above
 };
 
 // Ends the sampling of the process, which goes on, and waits for its agent for a moment.

@@ -150,6 +150,15 @@ class Numbers5(Numbers):
 
 
 class Ends(PidCase):
+    def test_a_program_that_waits_has_the_agent_at_once(self):
+        """A thread that waits loads it, so that the first work is not spent on that."""
+        target = self.begin("known_alloc")
+        run = self.attach(target)
+        eventually(lambda: "libmemprof_agent" in pathlib.Path(f"/proc/{target.pid}/maps").read_text(), "it has loaded the agent")
+        self.assertTrue(run.running(), run.stderr())
+        self.wait_sampling(run, target)
+        self.end(run)
+
     def test_at_a_rate_that_has_no_sample(self):
         """Its session ends nevertheless, and the next run can begin at once."""
         target = self.begin("busy_threads", "busy")
