@@ -94,11 +94,10 @@ absl::StatusOr<std::unique_ptr<KernelSide>> load_for(const Target& target,
 absl::StatusOr<std::unique_ptr<AgentAttachment>> AgentAttachment::prepare(
     Target target, TargetLock lock, AgentPlan plan, const AttachOptions& options) {
   std::unique_ptr<AgentAttachment> attachment(
-      new AgentAttachment(std::move(target), std::move(lock), std::move(plan)));
+      new AgentAttachment(std::move(target), std::move(lock), std::move(plan), options));
   ASSIGN_OR_RETURN(attachment->capture_mode_,
                    capture_for(attachment->target_.abi, options.capture));
-  attachment->native_interval_ = options.native_heap_interval;
-  if (attachment->native_interval_ != 0) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
+  if (attachment->native_heap_.requested()) RETURN_IF_ERROR(check_kernel_walks("--c-heap"));
   if (attachment->plan_.there) RETURN_IF_ERROR(attachment->claim_agent_there());
   RETURN_IF_ERROR(attachment->load_kernel_side(options));
   return attachment;
@@ -115,7 +114,7 @@ absl::Status AgentAttachment::claim_agent_there() {
 absl::Status AgentAttachment::load_kernel_side(const AttachOptions& options) {
   KernelConfig config = kernel_config(target_, options);
   config.capture = capture_mode_ == CaptureMode::kKernel || capture_mode_ == CaptureMode::kAuto;
-  config.native_heap = native_interval_ != 0;
+  config.native_heap = native_heap_.requested();
   ASSIGN_OR_RETURN(kernel_, load_for(target_, config));
   if (control_) kernel_->set_agent(agent_.control_address);
   return absl::OkStatus();
@@ -157,48 +156,7 @@ void AgentAttachment::adopt(const AgentLocation& agent) {
   control_.emplace(target_.pid, *target_.memory, agent.control_address);
   agent_ = agent;
   if (kernel_) kernel_->set_agent(agent.control_address);
-  find_native_heap();
-}
-
-std::uint64_t AgentAttachment::note_place() const {
-  if (target_.abi.domains) return target_.abi.c_stack;
-  return target_.caml_state_address + target_.abi.bottom_of_stack;
-}
-
-void AgentAttachment::find_native_heap() {
-  if (native_interval_ == 0 || native_heap_) return;
-  const absl::Status known = check_capability(target_.abi, Capability::kNativeHeap);
-  if (!known.ok()) {
-    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
-                std::string(known.message()));
-    return;
-  }
-  if (agent_.native_heap_address == 0 || agent_.native_alloc_offset == 0) {
-    log_warning(
-        "pid {}: the native heap is not followed: the program has the agent of an earlier "
-        "memprofd; restart the program",
-        target_.pid);
-    return;
-  }
-  // Filters are checked when a thread is borrowed. Without a borrowed thread it is unknown how a
-  // filter treats calls that the program has never made.
-  const auto process = ProcFs().status(target_.pid);
-  if (!process.ok()) return;  // it has ended
-  if (plan_.there && process->seccomp != 0) {
-    log_warning("pid {}: the native heap is not followed: the program runs under a seccomp filter",
-                target_.pid);
-    return;
-  }
-  const NativeHeapControl native_heap(target_.pid, *target_.memory, agent_.native_heap_address,
-                                      note_place(), filters_of(*process));
-  const auto status = native_heap.status();
-  if (!status.ok()) {
-    log_warning("pid {}: the native heap is not followed: {}", target_.pid,
-                std::string(status.status().message()));
-    return;
-  }
-  native_generation_ = std::max(status->generation, status->requested_generation) + 1;
-  native_heap_ = native_heap;
+  native_heap_.set_agent(agent, !plan_.there);
 }
 
 absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
@@ -225,7 +183,7 @@ absl::Status AgentAttachment::begin(double rate, memprof_capture_by wanted) {
 absl::Status AgentAttachment::send_session() const {
   const auto agent = control_->status();
   absl::Status sent = agent.ok() ? control_->give(orders(*agent, session_)) : agent.status();
-  if (sent.ok() && native_heap_) sent = native_heap_->request(native_interval_, native_generation_);
+  if (sent.ok()) sent = native_heap_.request();
   return absl::IsDeadlineExceeded(sent) ? absl::OkStatus() : sent;
 }
 
@@ -239,12 +197,7 @@ absl::Status AgentAttachment::attach_batch() {
 
 // at: only its file offsets are used.
 absl::Status AgentAttachment::attach_agent_probes(const SharedFd& file, const AgentLocation& at) {
-  if (native_interval_ != 0 && at.native_alloc_offset != 0) {
-    RETURN_IF_ERROR(kernel_->probes().attach(Probe::kNativeFree,
-                                             {.file = file, .offset = at.native_free_offset}));
-    RETURN_IF_ERROR(kernel_->probes().attach(Probe::kNativeAlloc,
-                                             {.file = file, .offset = at.native_alloc_offset}));
-  }
+  RETURN_IF_ERROR(native_heap_.attach_probes(kernel_->probes(), file, at));
   return kernel_->probes().attach(Probe::kBatch, {file, at.probe_offset, at.semaphore_offset});
 }
 
@@ -585,17 +538,14 @@ void AgentAttachment::request_stop() {
   ++session_.generation;
   session_.rate = 0;
   (void)control_->give({.session = session_});
-  if (native_heap_) (void)native_heap_->request(0, native_generation_);
+  native_heap_.request_stop();
 }
 
 bool AgentAttachment::stopped() const {
   if (!control_) return true;
   const auto status = control_->status();
   if (status.ok() && status->state == MEMPROF_AGENT_SAMPLING) return false;
-  if (!native_heap_) return true;
-  const auto native_heap = native_heap_->status();
-  if (!native_heap.ok() || native_heap->syscall_filter != 0) return true;
-  return native_heap->slots == 0 && native_heap->state != MEMPROF_NATIVE_HEAP_FOLLOWING;
+  return native_heap_.stopped();
 }
 
 void AgentAttachment::begin_detach() {

@@ -25,9 +25,9 @@
 #include "daemon/attach/kernel/capture_mode.h"
 #include "daemon/attach/kernel/kernel_captures.h"
 #include "daemon/attach/kernel/kernel_side.h"
+#include "daemon/attach/native_heap_by_agent.h"
 #include "daemon/attach/target_lock.h"
 #include "daemon/discover/target.h"
-#include "daemon/util/estimate.h"
 
 namespace memprofd {
 
@@ -65,20 +65,18 @@ class AgentAttachment final : public AttachedTarget {
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return control_ ? &*control_ : nullptr; }
-  double native_heap_rate() const override {
-    return native_interval_ == 0 ? 0 : kBytesPerWord / static_cast<double>(native_interval_);
-  }
-  const NativeHeapControl* native_heap() const override {
-    return native_heap_ ? &*native_heap_ : nullptr;
-  }
+  NativeHeapFollower& native_heap() override { return native_heap_; }
   bool injecting() const override { return injector_ != nullptr; }
   double paused_seconds() const override { return paused_seconds_ + paused_for_copies_; }
   memprof_capture_by capture() const override { return session_.capture; }
   bool observes() const override { return false; }
 
  private:
-  AgentAttachment(Target target, TargetLock lock, AgentPlan plan)
-      : target_(std::move(target)), lock_(std::move(lock)), plan_(std::move(plan)) {}
+  AgentAttachment(Target target, TargetLock lock, AgentPlan plan, const AttachOptions& options)
+      : target_(std::move(target)),
+        lock_(std::move(lock)),
+        plan_(std::move(plan)),
+        native_heap_(target_, options.native_heap_interval) {}
 
   absl::Status claim_agent_there();
   absl::Status load_kernel_side(const AttachOptions& options);
@@ -115,9 +113,6 @@ class AgentAttachment final : public AttachedTarget {
                                                      const std::string& name);
   void adopt(const AgentLocation& agent);
   absl::Status attach_agent_probes(const SharedFd& file, const AgentLocation& at);
-  // Address at which the runtime records calls from OCaml to C (memprof_native_heap_abi.h).
-  std::uint64_t note_place() const;
-  void find_native_heap();
 
   Target target_;
   TargetLock lock_;
@@ -125,10 +120,8 @@ class AgentAttachment final : public AttachedTarget {
   std::unique_ptr<KernelSide> kernel_;
   std::optional<AgentLocation> injected_agent_;  // claimed by the injector; set after its end
   std::optional<AgentControl> control_;
-  AgentLocation agent_;                // of control_
-  std::uint64_t native_interval_ = 0;  // bytes of native heap per sample; 0: not profiled
-  std::optional<NativeHeapControl> native_heap_;
-  std::uint32_t native_generation_ = 0;
+  AgentLocation agent_;  // of control_
+  NativeHeapByAgent native_heap_;
   bool claimed_ = false;  // the agent of control_ is ours (agent_owner.h)
   CaptureMode capture_mode_ = CaptureMode::kKernel;
   std::optional<KernelCapture> kernel_capture_;  // while its probe exists

@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/attach/copy_lease.h"
 #include "daemon/attach/inject/agent_control.h"
-#include "daemon/attach/inject/native_heap_control.h"
 #include "daemon/attach/kernel/kernel_side.h"
+#include "daemon/attach/native_heap_follower.h"
 #include "daemon/discover/target.h"
 
 namespace memprofd {
@@ -69,14 +69,8 @@ class AttachedTarget {
   virtual KernelSide& kernel() = 0;
   // Null until an agent is in the process.
   virtual const AgentControl* agent() const = 0;
-  // Native heap: samples per word, 0 if it is not profiled; null until an agent profiles it.
-  virtual double native_heap_rate() const { return 0; }
-  virtual const NativeHeapControl* native_heap() const { return nullptr; }
-  // True if native blocks are followed now. If probes follow them, call watch_native_heap() often;
-  // following may then end, for a reason of one line without the pid.
-  virtual void watch_native_heap() {}
-  virtual bool follows_native_heap() const { return native_heap() != nullptr; }
-  virtual std::string why_no_native_heap() const { return ""; }
+  // Lives as long as this.
+  virtual NativeHeapFollower& native_heap() = 0;
   // True if one of its threads may be held now: then no slow operation may access its address
   // space.
   virtual bool injecting() const = 0;

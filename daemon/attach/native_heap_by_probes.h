@@ -14,30 +14,28 @@
 #include "daemon/attach/attach_options.h"
 #include "daemon/attach/kernel/kernel_side.h"
 #include "daemon/attach/malloc_sites.h"
+#include "daemon/attach/native_heap_follower.h"
 
 namespace memprofd {
 
-// Owned by the control thread, but for the constructor.
-class NativeHeapByProbes {
+class NativeHeapByProbes final : public NativeHeapFollower {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Finds the program's malloc. If its memory cannot be followed, that is no error: why_not() has
-  // the reason.
+  // On any thread. Finds the program's malloc. If its memory cannot be followed, that is no error:
+  // why_not() has the reason.
   NativeHeapByProbes(const Target& target, const AttachOptions& options);
 
   // Configuration of the kernel's side; nullopt if it is not needed.
   std::optional<MallocProbesConfig> config() const;
-  // Samples per word; 0 if not requested, or impossible.
-  double rate() const;
 
   // Call this once the kernel's side is loaded with config(); can be repeated.
   void begin(KernelSide& kernel);
-  void watch();
-  bool follows() const { return state_ == State::kFollowing; }
-  // The reason why the native heap is not, or no longer, followed, in one line without the pid.
-  // Empty if it is or will be followed, or was not requested.
-  const std::string& why_not() const { return why_not_; }
+
+  double rate() const override;
+  bool follows() const override { return state_ == State::kFollowing; }
+  std::string why_not() const override { return why_not_; }
+  void watch() override;
 
   void begin_detach();
   bool detached() { return probes_ == nullptr || probes_->removed(); }

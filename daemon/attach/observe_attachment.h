@@ -44,10 +44,7 @@ class ObserveAttachment final : public AttachedTarget {
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
-  double native_heap_rate() const override { return native_heap_.rate(); }
-  void watch_native_heap() override { native_heap_.watch(); }
-  bool follows_native_heap() const override { return native_heap_.follows(); }
-  std::string why_no_native_heap() const override { return native_heap_.why_not(); }
+  NativeHeapFollower& native_heap() override { return native_heap_; }
   bool injecting() const override { return false; }
   double paused_seconds() const override { return 0; }
   memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/attach/budget/rate_limit_text.h"
 #include "daemon/control/wait_for.h"
 #include "daemon/discover/proc_fs.h"
@@ -363,7 +365,7 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
 }
 
 std::optional<ResidencyTarget> TargetSession::residency_target() const {
-  if (!attached_->target->follows_native_heap()) return std::nullopt;
+  if (!attached_->target->native_heap().follows()) return std::nullopt;
   return ResidencyTarget{
       .pid = options_.pid,
       .memory = attached_->target->target().memory,
@@ -583,16 +585,18 @@ void TargetSession::end_attach(const absl::Status& why) {
 
 // The status message of a target that is sampled.
 std::string TargetSession::sampling_text() const {
-  std::string observe = observe_text(attached_->why_observed);
-  if (!attached_->why_no_native_heap.empty())
-    absl::StrAppend(&observe, "; the native heap is not followed: ", attached_->why_no_native_heap);
-  if (attached_->slowed) {
-    return absl::StrCat(observe, observe.empty() ? "" : "; ",
-                        "read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
+  std::vector<std::string> parts{observe_text(attached_->why_observed)};
+  if (!attached_->why_no_native_heap.empty()) {
+    parts.push_back("the native heap is not followed: " + attached_->why_no_native_heap);
   }
-  if (!attached_->overhead) return observe;
-  return rate_limit_text(attached_->overhead->budget(), attached_->target->capture(),
-                         options_.attach.capture, attached_->cpu.cores());
+  if (attached_->slowed) {
+    parts.emplace_back("read slowly, with losses, as memprofd may take no more CPU (--cpu.max)");
+  } else if (attached_->overhead) {
+    parts.push_back(rate_limit_text(attached_->overhead->budget(), attached_->target->capture(),
+                                    options_.attach.capture, attached_->cpu.cores()));
+  }
+  std::erase(parts, "");
+  return absl::StrJoin(parts, "; ");
 }
 
 void TargetSession::show_progress() {
@@ -684,11 +688,13 @@ void TargetSession::end_program(const ProgramEnd& how, const char* when) {
 // Starts renewing the lease if there is an agent. A lease has no effect on an agent that was not
 // asked to sample.
 void TargetSession::keep_lease() {
-  const AttachedTarget& target = *attached_->target;
+  AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
   const std::shared_ptr<const TargetMemory> memory = target.target().memory;
   std::optional<NativeHeapControl> native_heap;
-  if (target.native_heap() != nullptr) native_heap = target.native_heap()->through(memory->quick());
+  if (const NativeHeapControl* control = target.native_heap().control(); control != nullptr) {
+    native_heap = control->through(memory->quick());
+  }
   context_.leases.keep(options_.pid,
                        [memory, native_heap, agent = target.agent()->through(memory->quick())] {
                          if (native_heap) native_heap->inspect_filters();
@@ -712,26 +718,27 @@ void TargetSession::keep_alive() {
   start_again(target_pipeline_->info().sampling_rate);
 }
 
-// Observe mode: reports whether probes follow the native heap. They are removed if they cost too
-// much.
+// Reports whether the native heap is followed. Probes that cost too much are removed.
 void TargetSession::watch_native_heap() {
   AttachedTarget& target = *attached_->target;
-  target.watch_native_heap();
-  if (!target.observes()) return;
-  const bool follows = target.follows_native_heap();
-  const std::string why_not = target.why_no_native_heap();
-  if (follows == attached_->probes_native_heap && why_not == attached_->why_no_native_heap) return;
-  if (follows)
+  NativeHeapFollower& native_heap = target.native_heap();
+  native_heap.watch();
+  const bool follows = native_heap.follows();
+  const std::string why_not = native_heap.why_not();
+  if (follows == attached_->follows_native_heap && why_not == attached_->why_no_native_heap) return;
+  const bool observes = target.observes();
+  const std::uint64_t interval = options_.attach.native_heap_interval;
+  if (follows && observes)
     log_info("pid {}: the native heap is followed by probes at malloc and free", options_.pid);
   if (!why_not.empty())
     log_warning("pid {}: the native heap is not followed: {}", options_.pid, why_not);
-  if (!follows && attached_->probes_native_heap)
+  if (!follows && attached_->follows_native_heap)
     context_.ingest.post(
         [target_pipeline = target_pipeline_] { target_pipeline->end_native_heap(); });
-  attached_->probes_native_heap = follows;
+  attached_->follows_native_heap = follows;
   attached_->why_no_native_heap = why_not;
   target_pipeline_->update_info([&](TargetInfo& info) {
-    info.asked.native_heap_interval = follows ? options_.attach.native_heap_interval : 0;
+    if (observes) info.asked.native_heap_interval = follows ? interval : 0;
     if (state_ == State::kSampling) info.message = sampling_text();
   });
 }

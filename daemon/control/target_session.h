@@ -188,10 +188,10 @@ class TargetSession {
     std::optional<TargetOverhead> overhead;  // not in observe mode
     std::shared_ptr<ValueProgram> values;    // null until the first question
     std::string why_observed;                // one line, in observe mode
-    bool probes_native_heap = false;         // likewise: probes follow the native heap
-    std::string why_no_native_heap;          // likewise, one line
-    std::string why_rate;                    // reason of a rate change by the budget, for the log
-    std::string why_ended;                   // why the previous session ended by itself; as logged
+    bool follows_native_heap = false;
+    std::string why_no_native_heap;  // one line
+    std::string why_rate;            // reason of a rate change by the budget, for the log
+    std::string why_ended;           // why the previous session ended by itself; as logged
     CpuBound::Use cpu;
     std::uint64_t cpu_ns = 0;  // memprofd's CPU time for the target at the end of the last window
     double cpu_limit = 0;

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 // short.
 constexpr std::uint64_t kSlowBytes = 256u << 10;
 
-PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBudget& memory) {
+PipelineLimits pipeline_limits(AttachedTarget& attachment, const SharedBudget& memory) {
   const RuntimeAbi& abi = attachment.target().abi;
   PipelineLimits limits;
   limits.memory = limits.callstacks.memory = limits.classes.memory = memory;
@@ -27,7 +27,7 @@ PipelineLimits pipeline_limits(const AttachedTarget& attachment, const SharedBud
   limits.pairing.as_one_thread = abi.one_postponed_queue;
   limits.pairing.in_order = abi.domains;
   if (abi.domains) limits.sample_id_step = MEMPROF_BUFFERS;
-  limits.native_heap_rate = attachment.native_heap_rate();
+  limits.native_heap_rate = attachment.native_heap().rate();
   return limits;
 }
 
@@ -111,7 +111,7 @@ void TargetPipeline::resume_from(const ProfileSnapshot& before) {
 }
 
 void TargetPipeline::set_agent(const AgentControl& agent) {
-  readings_->set_agent(agent, attachment_->native_heap());
+  readings_->set_agent(agent, attachment_->native_heap().control());
 }
 
 class TargetPipeline::Meter {

@@ -419,6 +419,19 @@ class Options(E2ETest):
             return memprofd.ctl_json("sites", "--pid", program.pid, "--heap", "c")["sites"]
         eventually(seen, "C's memory is followed")
 
+    def test_why_it_is_not_followed(self):
+        """A program's filter might kill it for the agent's changes; no thread is borrowed to ask it."""
+        program = self.target("seccomp", "kills", "1000", env={**os.environ, "LD_PRELOAD": str(BUILD / "libmemprof_agent.so")})
+        memprofd = self.daemon("--pid", program.pid, "--c-heap", rate=1e-2)
+
+        def told():
+            program.command("wake")
+            return memprofd.state(program.pid) == "sampling" and "not followed" in memprofd.targets()[program.pid]["message"]
+        eventually(told, "the target's message has the reason")
+        self.assert_one_line(memprofd.targets()[program.pid]["message"],
+                             "the native heap is not followed: the program runs under a seccomp filter")
+        self.assertIn("the native heap is not followed", memprofd.stderr())
+
     def test_an_interval_that_makes_no_sense(self):
         program, memprofd = self.target("c_memory"), self.daemon(rate=1e-3)
         refused = memprofd.ctl("attach", "--pid", program.pid, "--c-heap-interval", "10", check=False)

@@ -30,7 +30,7 @@ class AttachedChild {
     PipelineLimits limits;
     limits.pairing.as_one_thread = attachment_->target().abi.one_postponed_queue;
     limits.pairing.in_order = attachment_->target().abi.domains;
-    limits.native_heap_rate = attachment_->native_heap_rate();
+    limits.native_heap_rate = attachment_->native_heap().rate();
     pipeline_.emplace(limits);
     pipeline_->set_observer(observer);
     pipeline_->begin_session(attachment_->next_generation(), rate);

@@ -142,14 +142,14 @@ class CStackTruth : public ::testing::TestWithParam<bool>, protected AttachedChi
   // It begins at a minor collection.
   bool wait_until_followed() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (attachment_->native_heap() == nullptr || !followed()) {
+    while (attachment_->native_heap().control() == nullptr || !followed()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       ask("minor");
     }
     return true;
   }
   bool followed() const {
-    const auto status = attachment_->native_heap()->status();
+    const auto status = attachment_->native_heap().control()->status();
     return status.ok() && status->state == MEMPROF_NATIVE_HEAP_FOLLOWING;
   }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/attach/native_heap_by_agent.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "tests/kernel/kernel_side_fixture.h"
 #include "tests/kit/ring_events.h"
@@ -43,6 +44,7 @@ class BareTarget final : public AttachedTarget {
   Target release_target() override { return std::move(target_); }
   KernelSide& kernel() override { return *kernel_; }
   const AgentControl* agent() const override { return nullptr; }
+  NativeHeapFollower& native_heap() override { return native_heap_; }
   bool injecting() const override { return false; }
   double paused_seconds() const override { return 0; }
   memprof_capture_by capture() const override { return MEMPROF_CAPTURE_BY_KERNEL; }
@@ -51,6 +53,7 @@ class BareTarget final : public AttachedTarget {
  private:
   Target target_;
   std::unique_ptr<KernelSide> kernel_;
+  NativeHeapByAgent native_heap_{target_, 0};
 };
 
 // Does something for each sample that is taken in.
