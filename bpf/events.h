@@ -109,8 +109,9 @@ struct memprof_observed {
 	__u64 words[3]; /* allocated in the minor heap, promoted, allocated in the major heap */
 	__u64 young_ptr;
 	__u64 young_end;
-	__u32 domain;	  /* its number; 0 in OCaml 4 */
-	__u32 size_words; /* of the block, without header; 0: not known */
+	__u64 young_limit; /* young_end or above: the runtime wanted control */
+	__u32 domain;	   /* its number; 0 in OCaml 4 */
+	__u32 size_words;  /* of the block, without header; 0: not known */
 };
 
 /* A sampled native block (memprof_native_heap_abi.h). Its stack precedes it as a capture. */
@@ -207,7 +208,7 @@ MEMPROF_ASSERT_SIZE(struct memprof_capture, 56);
 MEMPROF_ASSERT_SIZE(struct memprof_batch, 48);
 MEMPROF_ASSERT_SIZE(struct memprof_packed, 65536);
 MEMPROF_ASSERT_SIZE(struct memprof_packed_batch, 48 + 65536);
-MEMPROF_ASSERT_SIZE(struct memprof_observed, 88);
+MEMPROF_ASSERT_SIZE(struct memprof_observed, 96);
 MEMPROF_ASSERT_SIZE(struct memprof_c_block, 72);
 MEMPROF_ASSERT_SIZE(struct memprof_c_event, 56);
 MEMPROF_ASSERT_SIZE(struct memprof_lifecycle, 32);

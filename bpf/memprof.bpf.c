@@ -36,6 +36,7 @@ const volatile __u32 current_stack_offset = 0; /* OCaml 5 */
 const volatile __u32 stat_words_offset = 0;
 const volatile __u32 young_ptr_offset = 0;
 const volatile __u32 young_end_offset = 0;
+const volatile __u32 young_limit_offset = 0;
 const volatile __u32 domain_id_offset = 0; /* OCaml 5 */
 /* Native heap: the offset in the domain state of OCaml 5 of the link to the C stack, and the code
  * that calls C: the runtime's in OCaml 5, OCaml code itself in OCaml 4. */

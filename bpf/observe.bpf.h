@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Observe mode: probes where an allocation finds no room in the minor heap; the program is not
- * changed. OCaml code gets there through caml_call_gc, C code through its own allocations. Both
- * have stored the end of the OCaml stack, and young_ptr, from which the request is already
- * subtracted.
+ * Observe mode: probes where an allocation finds no room in the minor heap, or where the runtime
+ * pretends so to get control (young_limit); the program is not changed. OCaml code gets there
+ * through caml_call_gc, C code through its own allocations. Both have stored the end of the OCaml
+ * stack, and young_ptr, from which the request is already subtracted.
  *
  * Each hit sends the stack and the domain's counters. It stands for everything that was allocated
  * since the previous hit; the daemon computes that, because only it knows which hits arrived.
@@ -80,6 +80,8 @@ static __always_inline long read_counters(struct memprof_observed *event, __u64 
 	if (memprof_walk_read(event->words, sizeof(event->words), state + stat_words_offset) != 0)
 		return -1;
 	if (memprof_walk_read(&event->young_ptr, 8, state + young_ptr_offset) != 0)
+		return -1;
+	if (memprof_walk_read(&event->young_limit, 8, state + young_limit_offset) != 0)
 		return -1;
 	if (fiber_stacks &&
 	    memprof_walk_read(&event->domain, sizeof(event->domain), state + domain_id_offset) != 0)

@@ -15,6 +15,7 @@ KernelConfig observe_config(const Target& target, const AttachOptions& options) 
   config.stat_words_offset = target.abi.stats;
   config.young_ptr_offset = target.abi.young_ptr;
   config.young_end_offset = target.abi.young_alloc_end;
+  config.young_limit_offset = target.abi.young_limit;
   config.domain_id_offset = target.abi.domain_index;
   return config;
 }

@@ -103,7 +103,8 @@ std::optional<EventView> decode_observed(Bytes data, DropCounters& drops) {
                       .size_words = event->size_words,
                       .words = {event->words[0], event->words[1], event->words[2]},
                       .young_ptr = event->young_ptr,
-                      .young_end = event->young_end};
+                      .young_end = event->young_end,
+                      .young_limit = event->young_limit};
 }
 
 std::optional<EventView> decode_native_block(Bytes data, DropCounters& drops) {

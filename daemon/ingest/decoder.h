@@ -62,6 +62,7 @@ struct ObservedView {
   std::array<std::uint64_t, 3> words{};  // minor, promoted, major
   std::uint64_t young_ptr = 0;
   std::uint64_t young_end = 0;
+  std::uint64_t young_limit = 0;
 };
 
 struct LifecycleView {

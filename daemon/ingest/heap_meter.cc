@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/ingest/heap_meter.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "daemon/discover/minor_heap.h"
 
@@ -9,8 +11,19 @@ namespace memprofd {
 namespace {
 
 constexpr double kMaxWords = 1e18;
+// What the runtime allocates at once in the minor heap, with headers.
+constexpr double kMostRequestWords = 512;
+// Collections of a domain without a hit at a place, whose own filling would have been one.
+constexpr int kManyCollections = 2;
 
 }  // namespace
+
+// A domain that takes the place of an ended one counts from 0. The same domain may have some words
+// less than at its last hit: the runtime takes a request back before it lets another thread run.
+bool HeapMeter::is_another(const Domain& domain, const ObservedView& hit, const Words& now) {
+  const double lost = domain.words[0] - now[0];
+  return lost > kMostRequestWords || (lost > 0 && hit.words[0] == 0 && domain.collected_word != 0);
+}
 
 std::optional<HeapMeter::Words> HeapMeter::read(const ObservedView& hit) const {
   Words words;
@@ -27,36 +40,43 @@ std::optional<HeapMeter::Words> HeapMeter::read(const ObservedView& hit) const {
   return words;
 }
 
-double HeapMeter::advance(const ObservedView& hit) {
+std::optional<double> HeapMeter::advance(const ObservedView& hit) {
   const auto now = read(hit);
   if (!now) {
     drops_.add(Drop::kDecodeBadCounters);
     domains_.erase(hit.domain_state);
     return 0;
   }
-  const bool collected_never = hit.words[0] == 0 && hit.words[1] == 0;
   const auto known = domains_.find(hit.domain_state);
   if (known == domains_.end()) {
     if (domains_.size() >= kMaxDomains) {
       drops_.add(Drop::kDecodeBadCounters);
       return 0;
     }
-    domains_.emplace(hit.domain_state, *now);
+    domains_.emplace(hit.domain_state, Domain{*now, (*now)[0], hit.words[0], 0});
+    const bool collected_never = hit.words[0] == 0 && hit.words[1] == 0;
     return collected_never ? (*now)[0] : 0;
   }
-  Words& last = known->second;
-  const double before = last[0];
-  // A new domain that takes the place of an ended one counts from 0.
-  const bool another = (*now)[0] < before;
-  for (std::size_t i = 0; another && i < ended_.size(); ++i) ended_[i] += last[i];
-  last = *now;
-  return another ? (*now)[0] : (*now)[0] - before;
+  Domain& domain = known->second;
+  if (is_another(domain, hit, *now)) {
+    for (std::size_t i = 0; i < ended_.size(); ++i) ended_[i] += domain.words[i];
+    domain = {};
+  }
+  for (std::size_t i = 0; i < domain.words.size(); ++i) {
+    domain.words[i] = std::max(domain.words[i], (*now)[i]);
+  }
+  domain.collections += hit.words[0] != domain.collected_word ? 1 : 0;
+  domain.collected_word = hit.words[0];
+  const bool at_a_place = hit.young_limit < hit.young_end;
+  if (!at_a_place && domain.collections < kManyCollections) return std::nullopt;
+  domain.collections = 0;
+  return domain.words[0] - std::exchange(domain.represented, domain.words[0]);
 }
 
 std::array<double, 3> HeapMeter::totals() const {
   Words totals = ended_;
-  for (const auto& [state, words] : domains_) {
-    for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += words[i];
+  for (const auto& [state, domain] : domains_) {
+    for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += domain.words[i];
   }
   return totals;
 }

@@ -138,11 +138,13 @@ void Pipeline::on_event(const ObservedView& hit) {
     drops_.add(Drop::kDecodeBadKind);
     return;
   }
+  const std::optional<double> words = meter_->advance(hit);
+  if (!words) return;
   aggregator_.observe({.callstack = callstack_of(hit.stack),
                        .thread = hit.tid,
                        .domain = static_cast<std::uint16_t>(hit.domain),
                        .size_words = hit.size_words,
-                       .weight_words = meter_->advance(hit)});
+                       .weight_words = *words});
 }
 
 // Live blocks may have been freed in the lost events.

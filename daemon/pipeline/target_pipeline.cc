@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/discover/runtime_locks.h"
 #include "daemon/util/clock.h"
 
 namespace memprofd {
@@ -31,18 +33,25 @@ PipelineLimits pipeline_limits(AttachedTarget& attachment, const SharedBudget& m
   return limits;
 }
 
-// OCaml 4 has one domain, with counters at a known place; in OCaml 5 the hits contain them.
-std::optional<ObservedView> counters_now(const Target& target) {
-  if (target.abi.domains) return std::nullopt;
-  const std::uint64_t state = target.caml_state_address;
-  ObservedView view{.domain_state = state};
+// The counters of each domain that runs now; of a domain that begins later, the hits have them.
+std::vector<ObservedView> counters_now(const Target& target) {
   const MemoryReader& memory = target.memory->quick();
-  if (!memory.read_value(state + target.abi.stats, view.words).ok() ||
-      !memory.read_value(state + target.abi.young_ptr, view.young_ptr).ok() ||
-      !memory.read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
-    return std::nullopt;
+  std::vector<std::uint64_t> states;
+  if (!target.abi.domains) {
+    states.push_back(target.caml_state_address);
+  } else if (const auto locks = RuntimeLocks::find(target); locks.ok()) {
+    states = locks->domain_states(memory);
   }
-  return view;
+  std::vector<ObservedView> views;
+  for (const std::uint64_t state : states) {
+    ObservedView view{.domain_state = state};
+    if (memory.read_value(state + target.abi.stats, view.words).ok() &&
+        memory.read_value(state + target.abi.young_ptr, view.young_ptr).ok() &&
+        memory.read_value(state + target.abi.young_alloc_end, view.young_end).ok()) {
+      views.push_back(view);
+    }
+  }
+  return views;
 }
 
 // History never goes back, even if the clock does.
@@ -83,7 +92,9 @@ TargetPipeline::TargetPipeline(std::shared_ptr<AttachedTarget> attachment,
   if (before != nullptr) resume_from(*before);
   if (attachment_->agent() != nullptr) set_agent(*attachment_->agent());
   if (!attachment_->observes()) return;
-  if (const auto counters = counters_now(attachment_->target())) pipeline_.observe_from(*counters);
+  for (const ObservedView& counters : counters_now(attachment_->target())) {
+    pipeline_.observe_from(counters);
+  }
 }
 
 TargetPipeline::TargetPipeline(ProfileSnapshotPtr ended)

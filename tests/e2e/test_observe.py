@@ -87,6 +87,27 @@ class Estimates(ObserveTest):
         daemon, target, truth = self.check_sites(FOLDERS["5.3"])
         self.check_total(daemon, target, truth)
 
+    def check_threads(self, folder):
+        """The runtime takes control every 50 ms, which makes the next allocation a hit."""
+        target = self.target("bursts", folder=folder)
+        daemon = self.daemon("--pid", target.pid, "--no-inject")
+        self.observed(daemon, target.pid)
+        truth = target.command("go 1500", timeout=120)["sites"]
+        sites = self.settled_sites(daemon, target.pid)
+        true = {name: truth[name]["allocated_words"] * WORD for name in truth}
+        found = sum_sites_allocated(sites, "site_bursts")
+        self.assertGreater(found["samples"], 50)
+        self.assert_within(true["site_bursts"], found["bytes"], found["stderr"], "site_bursts")
+        self.assertLess(sum_sites_allocated(sites, "site_wakes")["bytes"], 0.05 * true["site_bursts"], sites)
+        total = daemon.targets()[target.pid]["allocated_bytes"]
+        self.assertAlmostEqual(1, total / sum(true.values()), delta=0.05)
+
+    def test_threads_4(self):
+        self.check_threads(FOLDERS["4.13"])
+
+    def test_threads_5(self):
+        self.check_threads(FOLDERS["5.3"])
+
     def test_history_adds_up(self):
         daemon, target, _ = self.run_observed(FOLDERS["4.13"], rounds=30)
         self.settled_sites(daemon, target.pid)

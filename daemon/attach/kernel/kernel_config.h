@@ -44,6 +44,7 @@ struct KernelConfig {
   std::uint32_t stat_words_offset = 0;     // minor, promoted, major
   std::uint32_t young_ptr_offset = 0;
   std::uint32_t young_end_offset = 0;
+  std::uint32_t young_limit_offset = 0;
   std::uint32_t domain_id_offset = 0;   // OCaml 5
   AddressRange user_callstack;          // empty: Printexc.get_callstack is not distinguished
   AddressRange track_interned;          // empty: unmarshalling is not distinguished

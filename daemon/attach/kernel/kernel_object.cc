@@ -94,6 +94,7 @@ void configure_walk(memprof_bpf& skeleton, const KernelConfig& config) {
   globals.stat_words_offset = config.stat_words_offset;
   globals.young_ptr_offset = config.young_ptr_offset;
   globals.young_end_offset = config.young_end_offset;
+  globals.young_limit_offset = config.young_limit_offset;
   globals.domain_id_offset = config.domain_id_offset;
   globals.c_stack_offset = config.c_stack_offset;
   globals.c_call_begin = config.c_calls.begin;
