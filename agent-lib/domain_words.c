@@ -48,10 +48,9 @@ void memprof_domain_joins(void)
 	memprof_unlock_data();
 }
 
+/* The domain may never have joined a session. */
 static void count_words_of_ended(struct memprof_domain *domain)
 {
-	if (domain->state == 0)
-		return;
 	domain->state = 0;
 	domain->heap_bytes = 0; /* others adopt it */
 	__atomic_fetch_add(&memprof_agent_control.ended_words[0], young_words(caml_state),

@@ -64,6 +64,17 @@ std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std:
   return pools - live;
 }
 
+// OCaml 5: the heap's size by its own statistics; 0: unknown.
+std::uint64_t words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
+  std::uint64_t pools = 0, large = 0;
+  const bool read = MemoryQuestion()
+                        .about(heap + kHeapStats + kStatPoolWords, pools)
+                        .about(heap + kHeapStats + kStatLargeWords, large)
+                        .ask(memory)
+                        .ok();
+  return read && plausible(pools) && plausible(large) ? pools + large : 0;
+}
+
 // Adds the words of a domain. If the free words of one domain are unknown, the sum is unknown.
 void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& stats) {
   if (is_minor_heap(domain.minor_heap)) stats.minor_heap_words += domain.minor_heap.words();
@@ -130,7 +141,9 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
     RETURN_IF_ERROR(read_domain(memory, abi, domain.state, own));
     for (std::size_t i = 0; i < words.size(); ++i) words[i] += own.words[i] - domain.base_words[i];
     words[0] += words_in_use(own.young_ptr, own.young_end);
-    stats.heap_words += domain.heap_bytes / 8;
+    // The agent has not reported it before the domain's first collection.
+    stats.heap_words +=
+        domain.heap_bytes != 0 ? domain.heap_bytes / 8 : words_of_heap(memory, own.shared_heap);
     add_room(memory, own, stats);
   }
   if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||

@@ -29,6 +29,11 @@ bool has_run_since(int pid, std::uint64_t cpu_ns) {
 void TargetReadings::set_agent(const AgentControl& agent, const NativeHeapControl* native_heap) {
   agent_ = agent.through(target_.memory->quick());
   if (native_heap != nullptr) native_heap_ = native_heap->through(target_.memory->quick());
+  if (!target_.abi.domains) return;
+  if (auto locks = RuntimeLocks::find(target_); locks.ok()) {
+    locks_ = *std::move(locks);
+    earlier_domains_ = locks_->domain_states(target_.memory->quick());
+  }
 }
 
 void TargetReadings::note_followed() {
@@ -113,7 +118,20 @@ void TargetReadings::read_native_heap() {
   log_warning("pid {}: {}", target_.pid, what);
 }
 
-absl::StatusOr<GcStats> TargetReadings::gc_now(const AgentStatus* agent) const {
+// Those of the agent, and those that it does not know yet.
+std::vector<DomainGc> TargetReadings::domains(const AgentStatus& agent) {
+  std::vector<DomainGc> domains = agent_->domains(agent);
+  if (earlier_domains_.empty()) return domains;
+  const std::vector<std::uint64_t> running = locks_->domain_states(target_.memory->quick());
+  std::erase_if(earlier_domains_, [&](std::uint64_t state) {
+    return std::ranges::find(running, state) == running.end() ||
+           std::ranges::find(domains, state, &DomainGc::state) != domains.end();
+  });
+  for (const std::uint64_t state : earlier_domains_) domains.push_back({.state = state});
+  return domains;
+}
+
+absl::StatusOr<GcStats> TargetReadings::gc_now(const AgentStatus* agent) {
   const MemoryReader& memory = target_.memory->quick();
   if (!target_.abi.domains) {
     return read_gc_stats(memory, target_.caml_state_address, target_.abi, target_.gc_counters);
@@ -122,7 +140,7 @@ absl::StatusOr<GcStats> TargetReadings::gc_now(const AgentStatus* agent) const {
     return read_observed_gc_stats(memory, target_.gc_counters, meter->totals());
   }
   if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
-  return read_domain_gc_stats(memory, target_.abi, target_.gc_counters, agent_->domains(*agent),
+  return read_domain_gc_stats(memory, target_.abi, target_.gc_counters, domains(*agent),
                               agent->ended_words);
 }
 

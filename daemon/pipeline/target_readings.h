@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/attach/inject/agent_control.h"
@@ -13,6 +14,7 @@
 #include "daemon/discover/gc_stats.h"
 #include "daemon/discover/memory_parts.h"
 #include "daemon/discover/memory_status.h"
+#include "daemon/discover/runtime_locks.h"
 #include "daemon/discover/target.h"
 #include "daemon/pipeline/pipeline.h"
 #include "daemon/pipeline/sample_sites.h"
@@ -55,7 +57,8 @@ class TargetReadings {
   void count_agent_drops(const AgentStatus& agent);
   void note_followed(const AgentStatus& agent);
   // agent: null if it cannot be read.
-  absl::StatusOr<GcStats> gc_now(const AgentStatus* agent) const;
+  absl::StatusOr<GcStats> gc_now(const AgentStatus* agent);
+  std::vector<DomainGc> domains(const AgentStatus& agent);
 
   const Target& target_;
   Pipeline& pipeline_;
@@ -66,6 +69,9 @@ class TargetReadings {
   std::optional<AgentStatus> first_status_;
   std::optional<std::uint64_t> native_blocks_before_;
   std::optional<std::uint64_t> unsampled_words_;  // last reported value
+  // OCaml 5: states of domains that ran before the agent came. It knows each once that allocates.
+  std::optional<RuntimeLocks> locks_;
+  std::vector<std::uint64_t> earlier_domains_;
   GcStats gc_;
   std::uint64_t gc_cpu_ns_ = 0;  // CPU time of the program before gc_ was read; 0: unknown
   MajorTimes majors_;

@@ -93,6 +93,20 @@ class Domains(E2ETest):
         self.assertEqual(0, daemon.targets()[target.pid]["dropped_events"])
         target.exit()
 
+    def test_domains_that_wait_are_in_the_runtimes_counters(self):
+        """The agent does not know a domain before that allocates."""
+        for mode in ("agent", "observe"):
+            with self.subTest(mode):
+                target = self.domains(workers=0)
+                target.command("rest")
+                daemon = self.daemon("--pid", target.pid, "--mode", mode, rate=1e-4)
+                eventually(lambda: target.command("full") and daemon.state(target.pid) == "sampling", "it is sampled")
+                counted = daemon.metrics().value("memprofd_ocaml_minor_allocated_bytes_total", pid=target.pid)
+                self.assertGreater(counted, 4_000_000 * 8)
+                self.assertLess(counted, 8_000_000 * 8)
+                target.exit()
+                daemon.stop()
+
     def test_short_lived_domains_are_sampled(self):
         """Only their counts grow, because all others have been stopped and sleep."""
         target = self.target("domains", "0", "0", folder=TARGETS5)

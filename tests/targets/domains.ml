@@ -1,7 +1,7 @@
 (* SPDX-License-Identifier: Apache-2.0 *)
 (* domains [SECONDS] [DOMAINS] [IDLE], for OCaml 5: domains that allocate at several sites,
    with threads, effect fibers, marshalling and short-lived domains. Unless IDLE is 0, one domain
-   waits on a condition and one in a read. Ends after SECONDS, or on "exit" if SECONDS is 0.
+   waits on a condition, after 4,000,000 words, and one in a read. Ends after SECONDS, or on "exit" if SECONDS is 0.
    "keep N" lets four domains allocate N blocks each at site_kept, which stay until "drop";
    "full" runs major collections; after "rest" the domains stay alive but allocate nothing until
    "work"; after "calm" they work a tenth of the time, for tests that only need working
@@ -159,7 +159,12 @@ let keep n =
 let lock = Mutex.create ()
 let wake = Condition.create ()
 
+let words_before_waiting = 4_000_000 (* at no site that is counted *)
+
 let blocked () =
+  for i = 1 to words_before_waiting / 4 do
+    ignore (Sys.opaque_identity (i, i, i))
+  done;
   Mutex.lock lock;
   while not (Atomic.get stop) do Condition.wait wake lock done;
   Mutex.unlock lock;
