@@ -87,20 +87,23 @@ bool TraceRecording::open_file_for(double rate, std::uint64_t time_ns) {
 
 absl::Status TraceRecording::put_alloc(const SampleEvent& event, const EventClass& alloc_class) {
   trace_callstack(*alloc_class.callstack, codes_);
+  if (codes_.empty()) codes_.push_back(kUnknownCode);
   const std::uint16_t domain = event.of_c() ? 0 : alloc_class.alloc_class.domain;
   if (options_.version >= ctf::kVersionDomains) domains_.insert(domain);
+  const ctf::Source source = source_of(event);
   ASSIGN_OR_RETURN(const std::uint64_t id,
                    writer_->alloc({.time_us = unix_us(event.record.time_ns),
                                    .domain = domain,
                                    .length_words = std::min<std::uint64_t>(event.record.size_words,
                                                                            ctf::kMaxWords),
                                    .n_samples = samples_of(event),
-                                   .source = source_of(event),
+                                   .source = source,
                                    .callstack = codes_}));
   ++stats_.events;
   ++stats_.samples;
   if (blocks_.size() < options_.max_blocks && id <= kMaxBlockId) {
-    blocks_.insert_or_assign(SampleId(event.record.sample_id), Block{id, domain});
+    blocks_.insert_or_assign(SampleId(event.record.sample_id),
+                             Block{id, domain, source == ctf::Source::kExternal});
   }
   return absl::OkStatus();
 }
@@ -125,6 +128,7 @@ absl::Status TraceRecording::put_fate(const SampleEvent& event, bool promoted) {
     ++stats_.unfollowed_events;
     return absl::OkStatus();
   }
+  if (promoted && block->second.external != 0) return absl::OkStatus();
   const ctf::BlockEvent fate{.time_us = unix_us(event.record.time_ns),
                              .id = block->second.id,
                              .domain = static_cast<std::uint16_t>(block->second.domain)};

@@ -13,7 +13,9 @@
 //
 // The format distinguishes the minor heap, the major heap and external memory. A block counts for
 // the heap in which it was allocated, even if it was unmarshalled. The memory that a custom block
-// represents (Source::kCustom) is external (ctf::Source::kExternal).
+// represents (Source::kCustom) is external (ctf::Source::kExternal), and is not promoted:
+// Memtrace's tools reject a file in which it is. Nor do they expect an allocation without a
+// callstack, so that has the one frame kUnknownCode.
 //
 // A file has one rate, and the native heap has another rate than OCaml's heap, so it has a
 // recording of its own, also as external memory. Readers of the format compute n / rate words from
@@ -103,7 +105,8 @@ class TraceRecording {
  private:
   struct Block {
     std::uint64_t id : 48;  // in the file
-    std::uint64_t domain : 16;
+    std::uint64_t domain : 15;
+    std::uint64_t external : 1;
   };
   static_assert(sizeof(Block) == 8);
 

@@ -46,14 +46,13 @@ struct TraceEvent {
 
 std::uint64_t ns_of(std::uint64_t time_us) { return std::min(time_us, kMaxTimeUs) * 1000; }
 
-// External memory of a native trace cannot die young, because it is in no minor heap.
-std::uint32_t origin_of(ctf::Source source, bool of_c) {
+// External memory cannot die young, because it is in no minor heap.
+std::uint32_t origin_of(ctf::Source source) {
   switch (source) {
     case ctf::Source::kMajor:
       return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, MEMPROF_ALLOC_MAJOR);
     case ctf::Source::kExternal:
-      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM,
-                            of_c ? MEMPROF_ALLOC_MAJOR : MEMPROF_ALLOC_MINOR);
+      return MEMPROF_ORIGIN(0, MEMPROF_SOURCE_CUSTOM, MEMPROF_ALLOC_MAJOR);
     case ctf::Source::kMinor:
       break;
   }
@@ -99,6 +98,7 @@ class Replayer final : public ctf::Visitor {
     order_.put(event, [this](const TraceEvent& next) { take(next); });
   }
   CallstackId intern(std::span<const std::uint64_t> codes);
+  bool is_in_major_heap(std::uint64_t id) const;
   void take(const TraceEvent& event);
   void alloc(const TraceEvent& event);
   void collect(const TraceEvent& event);
@@ -120,7 +120,7 @@ class Replayer final : public ctf::Visitor {
 
 // Stores the callstack innermost first, with recursion compressed as on the kernel side.
 CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
-  if (codes.empty()) return CallstackId();
+  if (codes.empty() || (codes.size() == 1 && codes[0] == kUnknownCode)) return CallstackId();
   entries_.clear();
   std::uint64_t repeats = 0;
   for (std::size_t i = codes.size(); i-- > 0;) {
@@ -138,12 +138,19 @@ CallstackId Replayer::intern(std::span<const std::uint64_t> codes) {
   return callstacks_.counted(id, drops_);
 }
 
+bool Replayer::is_in_major_heap(std::uint64_t id) const {
+  const auto block = aggregator_.live().find(SampleId(id));
+  return block && block->heap() == Heap::kMajor;
+}
+
 void Replayer::take(const TraceEvent& event) {
   advance(ns_of(event.time_us));
   switch (event.what) {
     case What::kAlloc:
       return alloc(event);
     case What::kPromote:
+      // Earlier versions wrote promotions of external memory.
+      if (is_in_major_heap(event.id)) return;
       aggregator_.promote({.time_ns = now_ns_, .sample_id = event.id});
       return;
     case What::kCollect:
@@ -157,14 +164,13 @@ void Replayer::alloc(const TraceEvent& event) {
                      .sample_id = event.id,
                      .size_words = event.length_words,
                      .n_samples = event.n_samples,
-                     .origin = origin_of(event.source, of_c_)},
+                     .origin = origin_of(event.source)},
                     event.callstack, event.domain);
 }
 
 void Replayer::collect(const TraceEvent& event) {
-  const auto block = aggregator_.live().find(SampleId(event.id));
-  const bool in_major = block && block->heap() == Heap::kMajor;
-  const std::uint32_t kind = in_major ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR;
+  const std::uint32_t kind =
+      is_in_major_heap(event.id) ? MEMPROF_DEALLOC_MAJOR : MEMPROF_DEALLOC_MINOR;
   aggregator_.dealloc({.time_ns = now_ns_,
                        .sample_id = event.id,
                        .origin = MEMPROF_ORIGIN(0, MEMPROF_SOURCE_NORMAL, kind)});

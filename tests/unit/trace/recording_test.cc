@@ -98,6 +98,20 @@ TEST_F(TraceRecordingTest, CustomMemoryIsExternalAndUnmarshalledBlocksAreNot) {
   EXPECT_EQ(as<OwnedAlloc>(trace, 2).event.source, ctf::Source::kMinor);
 }
 
+// Memtrace's tools fail at both.
+TEST_F(TraceRecordingTest, ExternalMemoryIsNotPromotedAndNoCallstackIsEmpty) {
+  TraceRecording recording = this->recording();
+  const std::uint64_t id = source_.alloc(0, 1, 3, MEMPROF_ALLOC_MINOR, MEMPROF_SOURCE_CUSTOM);
+  source_.promote(id);
+  source_.die(id, MEMPROF_DEALLOC_MAJOR);
+  recording.put(source_.read());
+  recording.end("done");
+  const Trace trace = this->trace();
+  ASSERT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(as<OwnedAlloc>(trace, 0).callstack, std::vector{kUnknownCode});
+  EXPECT_EQ(as<ctf::Collect>(trace, 1).id, as<OwnedAlloc>(trace, 0).event.id);
+}
+
 TEST_F(TraceRecordingTest, NativeBlocksHaveTheirOwnRecording) {
   TraceSource source(1e-3, 1.0 / 1024);
   TraceRecording others = recording();

@@ -219,7 +219,7 @@ TEST_F(ReplayTest, ExternalMemoryIsCustom) {
   const ProfileSnapshotPtr file = record(source).snapshot;
   ASSERT_EQ(file->rows.size(), 1u);
   EXPECT_EQ(file->rows[0].alloc_class.source, Source::kCustom);
-  EXPECT_EQ(file->counters.allocated[0][2].samples, 5u);
+  EXPECT_EQ(file->counters.allocated[1][2].samples, 5u);
 }
 
 // This trace format calls the native heap "external".
