@@ -4,13 +4,16 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "daemon/ctl/output.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "memprof/v1/profiler.pb.h"
@@ -60,10 +63,16 @@ absl::StatusOr<pb::ListSitesResponse> read_baseline(const std::string& path) {
 }
 
 MemoryRule baseline_rule(RuleKind kind, const pb::Estimate& before, double tolerance) {
+  // The limit of what has no sample is 3.0 grains (profiler.proto).
+  const double grain = before.samples() == 0 ? before.bytes_upper() / 3
+                       : before.bytes() > 0
+                           ? before.bytes_stderr() * before.bytes_stderr() / before.bytes()
+                           : 0;
   return {.kind = kind,
           .limit = before.bytes() * (1 + tolerance),
+          .from_baseline = true,
           .limit_stderr = before.bytes_stderr() * (1 + tolerance),
-          .from_baseline = true};
+          .limit_grain = grain * (1 + tolerance)};
 }
 
 // Indexed by RuleVerdict.
@@ -167,6 +176,50 @@ std::string results_markdown(const std::vector<CheckResult>& results, const std:
                     words_of(result).markdown, " |\n");
   }
   return out;
+}
+
+namespace {
+
+absl::Status append(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::app);
+  if (out.is_open() && out.write(text.data(), static_cast<std::streamsize>(text.size())).flush()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot write ", path, "; check path and permissions"));
+}
+
+bool is_step_summary(const std::string& path) {
+  const char* const summary = std::getenv("GITHUB_STEP_SUMMARY");
+  return summary != nullptr && path == summary;
+}
+
+}  // namespace
+
+absl::Status write_check_files(const RuleOptions& options, const std::vector<CheckResult>& results,
+                               const std::string& program, bool is_last) {
+  if (!options.junit.empty()) {
+    RETURN_IF_ERROR(write_result(results_junit(results, program), options.junit));
+  }
+  if (options.markdown.empty()) return absl::OkStatus();
+  const std::string text = results_markdown(results, program);
+  if (is_step_summary(options.markdown)) return append(options.markdown, is_last ? text : "");
+  return write_result(text, options.markdown);
+}
+
+std::string rules_of_others_text(const std::vector<MemoryRule>& rules, const std::string& comm) {
+  std::vector<std::string> programs;
+  std::size_t others = 0;
+  for (const MemoryRule& rule : rules) {
+    if (is_of_program(rule, comm)) continue;
+    ++others;
+    if (std::ranges::find(programs, rule.program) == programs.end()) {
+      programs.push_back(rule.program);
+    }
+  }
+  if (others == 0) return "";
+  return absl::StrCat(others, others == 1 ? " rule is" : " rules are", " not for ", comm,
+                      " but for: ", absl::StrJoin(programs, ", "));
 }
 
 }  // namespace memprofd::ctl

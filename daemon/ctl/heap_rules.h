@@ -37,4 +37,14 @@ std::string results_text(const std::vector<CheckResult>& results);
 std::string results_junit(const std::vector<CheckResult>& results, const std::string& program);
 std::string results_markdown(const std::vector<CheckResult>& results, const std::string& program);
 
+// Writes the options' files. Call it before the program runs, with the result that the check did
+// not come to its end, and at the end: so a file that cannot be written is noticed at once, and one
+// of an earlier check never remains. The file that the variable GITHUB_STEP_SUMMARY names collects
+// the summaries of several commands, so only the last results are appended to it.
+absl::Status write_check_files(const RuleOptions& options, const std::vector<CheckResult>& results,
+                               const std::string& program, bool is_last);
+
+// Names the programs of the rules that are not for this program, in one line; empty: there is none.
+std::string rules_of_others_text(const std::vector<MemoryRule>& rules, const std::string& comm);
+
 }  // namespace memprofd::ctl

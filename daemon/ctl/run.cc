@@ -275,23 +275,20 @@ std::string why_nothing(const RunTarget& run, const std::string& program) {
 // If a rule is broken, memprofctl's exit code shows that, unless the program itself has failed. A
 // rule that could not be checked is an error.
 absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
-                   const CheckedProgram& checked, const RunOptions& own, int& program_exit) {
+                   const CheckedProgram& checked, const RunOptions& own, int& program_exit,
+                   std::vector<CheckResult>& results) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, run.snapshot(run.pid()));
-  std::vector<CheckResult> results = check_rules(*snapshot, rules);
+  results = check_rules(*snapshot, rules);
   for (const AssertionOutcome& outcome : checked.outcomes()) results.push_back(result_of(outcome));
   if (std::string why = checked.why_not_checked(snapshot->info.end); !why.empty()) {
     results.push_back({"assertions of the program", RuleVerdict::kUnknown,
                        absl::StrCat("not checked: ", printable(why))});
   }
   if (rules.empty() && results.empty()) return no_rule();
-  const std::string& program = own.program[0];
+  const std::string others = rules_of_others_text(rules, snapshot->info.comm);
+  if (results.empty()) return absl::FailedPreconditionError("nothing was checked: " + others);
+  if (!others.empty()) std::fputs(absl::StrCat("memprofctl: ", others, "\n").c_str(), stderr);
   std::fputs(absl::StrCat(own.quiet ? "" : "\n", results_text(results)).c_str(), stderr);
-  if (!own.rules->junit.empty()) {
-    RETURN_IF_ERROR(write_result(results_junit(results, program), own.rules->junit));
-  }
-  if (!own.rules->markdown.empty()) {
-    RETURN_IF_ERROR(write_result(results_markdown(results, program), own.rules->markdown));
-  }
   const auto any = [&](RuleVerdict verdict) {
     return std::ranges::find(results, verdict, &CheckResult::verdict) != results.end();
   };
@@ -304,11 +301,12 @@ absl::Status check(RunTarget& run, const std::vector<MemoryRule>& rules,
 }
 
 absl::Status report_results(RunTarget& run, RunFiles& files, const std::vector<MemoryRule>& rules,
-                            const CheckedProgram* checked, const RunOptions& own,
-                            int& program_exit) {
+                            const CheckedProgram* checked, const RunOptions& own, int& program_exit,
+                            std::vector<CheckResult>& results) {
   if (!run.begun()) return absl::FailedPreconditionError(why_nothing(run, own.program[0]));
   RETURN_IF_ERROR(write_results(run, files, own.quiet, "", {}));
-  return checked == nullptr ? absl::OkStatus() : check(run, rules, *checked, own, program_exit);
+  return checked == nullptr ? absl::OkStatus()
+                            : check(run, rules, *checked, own, program_exit, results);
 }
 
 absl::Status report_children(ChildReports& reports, bool quiet) {
@@ -321,18 +319,13 @@ int exit_of(const ProgramEnd& end) {
   return end.cause == EndCause::kExit ? end.code : kKilled + end.code;
 }
 
-}  // namespace
+// Name of a result that a check has only if the program failed.
+constexpr char kProgramSucceeds[] = "the program succeeds";
 
-absl::Status run_run(const Options& options, const RunOptions& own) {
-  if (own.program.empty() && options.pid == 0) {
-    return absl::InvalidArgumentError(
-        "name the program to run, after --, or a process that runs with --pid PID");
-  }
+// results: those of a check, as far as it came.
+absl::Status run_to_end(const Options& options, const RunOptions& own,
+                        const std::vector<MemoryRule>& rules, std::vector<CheckResult>& results) {
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
-  std::vector<MemoryRule> rules;
-  if (own.rules) {
-    ASSIGN_OR_RETURN(rules, parse_rules(*own.rules));
-  }
   ASSIGN_OR_RETURN(const AgentFile agent,
                    open_agent_file(own.agent.empty() ? default_agent_path() : own.agent));
   ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(own.outs));
@@ -377,10 +370,10 @@ absl::Status run_run(const Options& options, const RunOptions& own) {
   run->finish(end);
   if (checked) checked->finish(*run);
   if (children != nullptr) children->finish();
-  absl::Status reported =
-      recording.ok()
-          ? report_results(*run, files, rules, checked ? &*checked : nullptr, own, program_exit)
-          : recording;
+  absl::Status reported = recording.ok()
+                              ? report_results(*run, files, rules, checked ? &*checked : nullptr,
+                                               own, program_exit, results)
+                              : recording;
   if (reports.processes() > 0) {
     // The program itself may be a script, or written in another language.
     if (!run->begun()) reported = absl::OkStatus();
@@ -393,7 +386,36 @@ absl::Status run_run(const Options& options, const RunOptions& own) {
   if (!reported.ok() && own.rules && end == ProgramEnd{.cause = EndCause::kExit}) {
     program_exit = static_cast<int>(exit_code_of(reported));
   }
+  if (own.rules && end != ProgramEnd{.cause = EndCause::kExit}) {
+    results.push_back({kProgramSucceeds, RuleVerdict::kBroken, end_text(end)});
+  }
   return reported;
+}
+
+}  // namespace
+
+absl::Status run_run(const Options& options, const RunOptions& own) {
+  if (own.program.empty() && options.pid == 0) {
+    return absl::InvalidArgumentError(
+        "name the program to run, after --, or a process that runs with --pid PID");
+  }
+  std::vector<CheckResult> results;
+  if (!own.rules) return run_to_end(options, own, {}, results);
+  ASSIGN_OR_RETURN(const std::vector<MemoryRule> rules, parse_rules(*own.rules));
+  const auto not_checked = [](std::string_view why) {
+    return CheckResult{"the check", RuleVerdict::kUnknown, std::string(why)};
+  };
+  const std::string& program = own.program[0];
+  RETURN_IF_ERROR(
+      write_check_files(*own.rules, {not_checked("memprofctl was killed")}, program, false));
+  const absl::Status status = run_to_end(options, own, rules, results);
+  const bool has_rules = std::ranges::any_of(
+      results, [](const CheckResult& result) { return result.name != kProgramSucceeds; });
+  if (!status.ok() && !has_rules) {
+    results.push_back(not_checked({status.message().data(), status.message().size()}));
+  }
+  const absl::Status written = write_check_files(*own.rules, results, program, true);
+  return status.ok() ? written : status;
 }
 
 }  // namespace memprofd::ctl

@@ -30,14 +30,15 @@ enum class RuleKind { kLive, kPeak, kAllocated, kGrowth, kLifetime, kAge };
 
 struct MemoryRule {
   RuleKind kind = RuleKind::kLive;
-  double limit = 0;            // in bytes; in seconds for kLifetime and kAge
-  double limit_stderr = 0;     // error of a limit that is itself an estimate; 0: exact
-  bool from_baseline = false;  // the limit comes from an earlier run
-  std::string pattern = {};    // RE2: only callstacks with a matching frame count; empty: all
-  std::string module = {};     // only blocks of this compilation unit; empty: all
-  std::string program = {};    // glob of the program's name; empty: all
-  double per_seconds = 0;      // for kAllocated and kGrowth; 0: the whole time
-  std::string name = {};       // empty: rule_text()
+  double limit = 0;  // in bytes; in seconds for kLifetime and kAge
+  // The limit is an estimate from an earlier run, with its standard error and grain (estimate.h).
+  bool from_baseline = false;
+  double limit_stderr = 0, limit_grain = 0;
+  std::string pattern = {};  // RE2: only callstacks with a matching frame count; empty: all
+  std::string module = {};   // only blocks of this compilation unit; empty: all
+  std::string program = {};  // glob of the program's name; empty: all
+  double per_seconds = 0;    // for kAllocated and kGrowth; 0: the whole time
+  std::string name = {};     // empty: rule_text()
   bool snapshot = false;
 };
 

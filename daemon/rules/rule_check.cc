@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/rules/rule_check.h"
 
+#include <fmt/core.h>
 #include <re2/re2.h>
 
 #include <algorithm>
@@ -29,15 +30,19 @@ constexpr double kLongLived = 0.01;                     // share of the bytes th
 constexpr std::uint64_t kGrowthNs = 3'600'000'000'000;  // time over which a running program is
                                                         // judged
 constexpr std::uint64_t kMostIntervals = 1000;          // of a run
+// Largest relative error of a large block's size: half a step of a fine bucket (size_bucket.h).
+constexpr double kSizeError = 0.5 / 1024;
+// Expected number of samples at a limit. With fewer than kLeastSamples a program that exceeds the
+// limit tenfold often has none.
+constexpr double kLeastSamples = 0.3, kGoodSamples = 10;
 
 Filter filter_of(const MemoryRule& rule) {
-  Filter filter;
+  Filter filter{.site_frame = SiteFrame::kApplication};
   if (!rule.pattern.empty()) filter.require.push_back(rule.pattern);
   if (rule.module.empty()) return filter;
   // Allows the prefix that dune gives to the modules of a library.
   filter.patterns.push_back(
       absl::StrCat("^(?:[A-Za-z0-9_']+__)?", RE2::QuoteMeta(rule.module), "[.]"));
-  filter.site_frame = SiteFrame::kApplication;
   return filter;
 }
 
@@ -52,20 +57,36 @@ std::string largest_site(const TargetProfile& profile, Measure measure) {
   return sites.groups.empty() ? std::string() : site_text(sites.groups[0].location);
 }
 
+// A rate with kGoodSamples at the limit, rounded up to one digit.
+double good_rate(double limit_bytes) {
+  const double rate = kGoodSamples * kBytesPerWord / limit_bytes;
+  const double digit = std::pow(10, std::floor(std::log10(rate)));
+  return std::min(1.0, std::ceil(rate / digit) * digit);
+}
+
 // Compares an amount of bytes with the limit.
 void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& outcome) {
   const MemoryRule& rule = outcome.rule;
+  const double grain = grain_words(rate) * kBytesPerWord;
   outcome.measured = amount.bytes();
   outcome.measured_stderr = amount.stderr_bytes();
+  outcome.at_least = lower_limit_of(outcome.measured, outcome.measured_stderr, grain, quantile) -
+                     kSizeError * outcome.measured;
+  if (amount.samples == 0) outcome.at_most = amount.limits_bytes(grain_words(rate)).upper;
   if (rule.from_baseline) {
-    const double error = std::hypot(outcome.measured_stderr, rule.limit_stderr);
-    outcome.at_least = outcome.measured - rule.limit - quantile * error;
-  } else {
-    outcome.at_least = lower_limit_of(outcome.measured, outcome.measured_stderr,
-                                      grain_words(rate) * kBytesPerWord, quantile);
+    // difference_limits() at this quantile.
+    const double before = upper_limit_of(rule.limit, rule.limit_stderr, rule.limit_grain, quantile);
+    outcome.at_least = outcome.measured - rule.limit -
+                       std::hypot(outcome.measured - outcome.at_least, before - rule.limit);
   }
   const bool broken = outcome.at_least > (rule.from_baseline ? 0 : rule.limit);
   outcome.verdict = broken ? RuleVerdict::kBroken : RuleVerdict::kHolds;
+  if (broken || rule.from_baseline || rule.limit <= 0) return;
+  if (rule.limit >= kLeastSamples * grain) return;
+  outcome.verdict = RuleVerdict::kUnknown;
+  outcome.why_unknown =
+      fmt::format("a sample stands for {}, too much for this limit; use --sampling-rate {:.1g}",
+                  format_bytes(grain), good_rate(rule.limit));
 }
 
 // Compares the live or allocated bytes of a range with the limit.
@@ -277,6 +298,7 @@ std::string outcome_text(const RuleOutcome& outcome) {
   std::string out = is_time_limit(rule.kind)
                         ? format_duration(outcome.measured)
                         : format_estimate(outcome.measured, outcome.measured_stderr);
+  if (outcome.at_most > 0) absl::StrAppend(&out, ", at most ", format_bytes(outcome.at_most));
   if (rule.from_baseline) absl::StrAppend(&out, ", baseline and tolerance ", text(rule.limit));
   if (outcome.verdict == RuleVerdict::kHolds) return out;
   absl::StrAppend(&out,

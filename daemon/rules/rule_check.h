@@ -39,6 +39,7 @@ struct RuleOutcome {
   // which lifetimes are known.
   double measured = 0;
   double measured_stderr = 0;
+  double at_most = 0;             // 95 % limit of an amount without a sample; 0: there are samples
   double at_least = 0;            // lower limit of measured or, with a baseline, of the excess
   std::string largest_site = {};  // largest contributor: "Cache.add  cache.ml:12"; empty: none
   std::string why_unknown = {};

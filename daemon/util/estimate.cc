@@ -104,6 +104,12 @@ double lower_limit_of(double value, double standard_error, double grain, double 
   return std::max(0.0, value - grain * (count - lower));
 }
 
+double upper_limit_of(double value, double standard_error, double grain, double quantile) {
+  if (!(grain > 0)) return value;
+  const double count = standard_error * standard_error / (grain * grain);
+  return value + grain * (byar(count + 0.5, quantile) - count);
+}
+
 Limits difference_limits(double a, const Limits& of_a, double b, const Limits& of_b) {
   return {b - a - distance(b - of_b.lower, of_a.upper - a),
           b - a + distance(of_b.upper - b, a - of_a.lower)};

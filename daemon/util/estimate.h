@@ -66,6 +66,9 @@ Limits limits_of(double value, double variance, double skew, double unseen);
 // error. The limit exceeds the true value at most as often as stated.
 double lower_limit_of(double value, double standard_error, double grain, double quantile);
 
+// The upper limit likewise: 6.9 grains without a sample, for 999 of 1000 cases. value: 0 then.
+double upper_limit_of(double value, double standard_error, double grain, double quantile);
+
 // Limits for b - a, from the intervals of two independent values. The squared distance to each
 // limit is the sum of the squared distances to one value's limit and to the other's opposite limit.
 // (Zou and Donner 2008, "Construction of confidence limits about effect measures".)

@@ -14,13 +14,16 @@ using ::testing::HasSubstr;
 
 constexpr double kSampleBytes = 800;
 
-// A major collection ends every minute. Function 1 retains one block per second, function 2 frees
+// A major collection ends every minute. Function 1 retains one block per second, which the standard
+// library allocates for it, function 2 frees
 // its block after a second, function 3 allocates as much as both during the last minute.
 class RuleCheckTest : public ::testing::Test {
  protected:
   RuleCheckTest() {
     auto symbolizer = std::make_shared<testing::ModelSymbolizer>();
-    symbolizer->known[{1, -1}] = {{.function = "Shop__Cache.add", .file = "cache.ml", .line = 7}};
+    symbolizer->known[{1, -1}] = {
+        {.function = "Stdlib__Hashtbl.add", .file = "hashtbl.ml", .line = 5},
+        {.function = "Shop__Cache.add", .file = "cache.ml", .line = 7}};
     symbolizer->known[{2, -1}] = {{.function = "Request.make", .file = "request.ml", .line = 9}};
     recording_.symbolizer = symbolizer;
     recording_.collect_major();
@@ -132,7 +135,7 @@ TEST_F(RuleCheckTest, ObservedTargetsAreUnknownExceptForVolume) {
   expect(RuleVerdict::kBroken, {.kind = RuleKind::kAllocated, .limit = 0});
 }
 
-TEST(RuleCheck, OneBlockThatIsKnownIsExact) {
+TEST(RuleCheck, OneBlockThatIsKnownIsExactButForItsRounding) {
   Recording recording;
   recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
   recording.alloc(1, 1, 1000, 1 << 17);
@@ -141,8 +144,51 @@ TEST(RuleCheck, OneBlockThatIsKnownIsExact) {
   snapshot.info.mode = TargetMode::kAgent;
   snapshot.info.sampling_rate = 0.01;
   const RuleOutcome outcome =
-      check_rule(snapshot, {.kind = RuleKind::kPeak, .limit = (1 << 20) - 1.0}, {});
+      check_rule(snapshot, {.kind = RuleKind::kPeak, .limit = (1 << 20) - 600.0}, {});
   EXPECT_EQ(outcome.verdict, RuleVerdict::kBroken) << outcome_text(outcome);
+  // Reported as 1002.5 words each, which is a step of the size's scale.
+  for (int i = 0; i < 1000; ++i) recording.alloc(2 + i, 1, 1000, 5001);
+  ProfileSnapshot more = recording.snapshot();
+  more.info = snapshot.info;
+  const double exact = (1 << 20) + 1000 * 5001 * 8.0;
+  EXPECT_EQ(check_rule(more, {.kind = RuleKind::kAllocated, .limit = exact}, {}).verdict,
+            RuleVerdict::kHolds);
+}
+
+TEST(RuleCheck, ALimitThatSamplesCannotTellIsUnknown) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  recording.advance(kSecond);
+  ProfileSnapshot snapshot = recording.snapshot();
+  snapshot.info.mode = TargetMode::kAgent;
+  snapshot.info.sampling_rate = 1e-6;
+  const RuleOutcome unknown =
+      check_rule(snapshot, {.kind = RuleKind::kAllocated, .limit = 1 << 20}, {});
+  EXPECT_EQ(unknown.verdict, RuleVerdict::kUnknown);
+  EXPECT_EQ(outcome_text(unknown),
+            "a sample stands for 7.63 MiB, too much for this limit; use --sampling-rate 8e-05");
+  const RuleOutcome holds =
+      check_rule(snapshot, {.kind = RuleKind::kAllocated, .limit = 1 << 23}, {});
+  EXPECT_EQ(holds.verdict, RuleVerdict::kHolds);
+  EXPECT_EQ(outcome_text(holds), "0 B, at most 22.9 MiB");
+  EXPECT_EQ(check_rule(snapshot, {.kind = RuleKind::kLive, .limit = 0}, {}).verdict,
+            RuleVerdict::kHolds)
+      << "nothing may be live";
+}
+
+// It was 0 of some 10 MiB by chance.
+TEST(RuleCheck, ABaselineWithoutSamplesIsNotZero) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  for (int i = 0; i < 130; ++i) recording.alloc(1 + i, 1);
+  recording.advance(kSecond);
+  ProfileSnapshot snapshot = recording.snapshot();
+  snapshot.info.mode = TargetMode::kAgent;
+  snapshot.info.sampling_rate = 0.01;
+  MemoryRule rule{.kind = RuleKind::kAllocated, .from_baseline = true, .limit_grain = 8e6};
+  EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kHolds);
+  rule.limit_grain = 1e3;
+  EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kBroken);
 }
 
 TEST(RuleCheck, QuantilesAreThoseOfTheNormalDistribution) {
