@@ -286,6 +286,8 @@ absl::Status check_same_program(const Target& target) {
   const auto now = file_id(ProcFs().path(target.pid, "exe"));
   // A dying process loses its program and memory before its pidfd reports the end.
   if (!now || has_exited(target)) return gone(target.pid);
+  // Where a filter of memprofctl's container denies process_vm_readv.
+  if (!memory.ok() && !absl::IsNotFound(memory)) return memory;
   if (memory.ok() && now == file_id(target.program_file->get())) return absl::OkStatus();
   return exec_seen(target.pid);
 }
