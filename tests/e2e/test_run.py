@@ -520,6 +520,32 @@ class Check(RunCase):
         self.assertEqual(harness.USAGE, self.check().returncode)
 
 
+class FalseAlarms(RunCase):
+    """Limits that a program exactly reaches: chance breaks each in one of 1,000 runs."""
+
+    # Allocated in one round of known_alloc; site_major's blocks are large.
+    LIMITS = {"site_small": 250_000 * 4 * 8, "site_live": 200_000 * 5 * 8, "site_bytes": 80_000 * 14 * 8,
+              "site_promoted": 100_000 * 4 * 8, "site_major": 1_000 * 1_001 * 8}
+    CHANCE = 1e-3
+
+    def test_in_many_runs(self):
+        runs = 1_000 if harness.MATRIX else 20
+        limits = [word for site, limit in self.LIMITS.items() for word in ("--max-allocated", f"Known_alloc\\.{site}={limit}B")]
+        broken = 0
+        for number in range(runs):
+            command = [*self.user, self.folder / "memprofctl", "check", "-q", "--sampling-rate", "1e-3" if number % 2 else "1e-4",
+                       *limits, "--", self.program("known_alloc")]
+            done = subprocess.run([str(word) for word in command], input="go 1\nexit\n", capture_output=True, text=True,
+                                  timeout=harness.TIMEOUT, check=False)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            broken += len(re.findall("(?m)^BROKEN ", done.stderr))
+            self.assertEqual(len(self.LIMITS), len(re.findall("(?m)^(BROKEN|ok) ", done.stderr)), done.stderr)
+        checks = runs * len(self.LIMITS)
+        harness.NOTES.append(f"{broken} false alarms in {checks:,} checks")
+        expected = checks * self.CHANCE
+        self.assertLessEqual(broken, expected + 4 * math.sqrt(expected) + 1)
+
+
 class Growth(RunCase):
     """memprofctl check --max-growth, which counts the runtime's collections."""
 
