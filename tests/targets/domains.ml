@@ -160,12 +160,14 @@ let lock = Mutex.create ()
 let wake = Condition.create ()
 
 let words_before_waiting = 4_000_000 (* at no site that is counted *)
+let waits = Atomic.make false
 
 let blocked () =
   for i = 1 to words_before_waiting / 4 do
     ignore (Sys.opaque_identity (i, i, i))
   done;
   Mutex.lock lock;
+  Atomic.set waits true;
   while not (Atomic.get stop) do Condition.wait wake lock done;
   Mutex.unlock lock;
   round (new_counts ()) 1
@@ -203,6 +205,7 @@ let () =
     @ [ Domain.spawn spawn_short_lived ]
     @ if idle = 0 then [] else [ Domain.spawn blocked; Domain.spawn (in_read input) ]
   in
+  while idle <> 0 && not (Atomic.get waits) do Unix.sleepf 0.001 done;
   Handshake.ready ();
   if seconds > 0 then Unix.sleepf (float_of_int seconds) else serve ();
   Atomic.set stop true;
