@@ -89,7 +89,7 @@ class Estimates(ObserveTest):
 
     def check_threads(self, folder):
         """The runtime takes control every 50 ms, which makes the next allocation a hit."""
-        target = self.target("bursts", folder=folder)
+        target = self.target("waking_threads", folder=folder)
         daemon = self.daemon("--pid", target.pid, "--no-inject")
         self.observed(daemon, target.pid)
         truth = target.command("go 1500", timeout=120)["sites"]

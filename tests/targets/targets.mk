@@ -18,7 +18,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # The same with other OCamls, in $(BUILD)/targets-RELEASE: from other Debian releases, and
 # built from source. Most of OF_OCAML5 need OCaml 5; forks needs OCaml 4.12. Tests also ask about the heap
 # of demo_server in OCaml 5, and run seccomp with the C library of that release.
-OTHER_NAMES    := known_alloc stacks busy_threads churn fragmented uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads bursts
+OTHER_NAMES    := known_alloc stacks busy_threads churn fragmented uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads waking_threads
 OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
 OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
@@ -28,7 +28,7 @@ OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targe
 $(foreach release,$(OTHER_RELEASES),$(eval targets-$(release): $(filter $(BUILD)/targets-$(release)/%,$(OTHERS))))
 targets: $(filter $(BUILD)/targets-trixie/%,$(OTHERS))
 # Programs of tests/e2e/test_newest_ocaml.py, if that OCaml is available (compile-with.sh).
-NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory wait_domains waits bursts
+NEWEST_NAMES := known_alloc large_blocks growth fragmented busy_threads domains domain_caches uses_memprof stops_memprof own_tracker demo_server heap_shapes heap_domains heap_roots values value_domains stacks fibers traced traced_fibers c_memory wait_domains waits waking_threads
 targets: $(NEWEST_NAMES:%=$(BUILD)/targets-experimental/%) $(BUILD)/targets-experimental/nog_target
 $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)): tests/targets/$(name).ml))
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
