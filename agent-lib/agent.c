@@ -130,9 +130,11 @@ static void in_forked_child(void)
 	memprof_snapshot_forget();
 }
 
+/* The runtime of bytecode has all of these but caml_c_call. It cannot call the agent's closures,
+ * which are native. */
 static int runtime_usable(void)
 {
-	return caml_memprof_start && caml_memprof_stop && caml_callback_exn &&
+	return caml_c_call && caml_memprof_start && caml_memprof_stop && caml_callback_exn &&
 	       &caml_minor_gc_end_hook;
 }
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -191,7 +193,9 @@ absl::Status append(const std::string& path, const std::string& text) {
 
 bool is_step_summary(const std::string& path) {
   const char* const summary = std::getenv("GITHUB_STEP_SUMMARY");
-  return summary != nullptr && path == summary;
+  std::error_code none;
+  return summary != nullptr &&
+         (path == summary || std::filesystem::equivalent(path, summary, none));
 }
 
 }  // namespace

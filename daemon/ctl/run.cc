@@ -401,14 +401,16 @@ absl::Status run_run(const Options& options, const RunOptions& own) {
   }
   std::vector<CheckResult> results;
   if (!own.rules) return run_to_end(options, own, {}, results);
-  ASSIGN_OR_RETURN(const std::vector<MemoryRule> rules, parse_rules(*own.rules));
   const auto not_checked = [](std::string_view why) {
     return CheckResult{"the check", RuleVerdict::kUnknown, std::string(why)};
   };
   const std::string& program = own.program[0];
-  RETURN_IF_ERROR(
-      write_check_files(*own.rules, {not_checked("memprofctl was killed")}, program, false));
-  const absl::Status status = run_to_end(options, own, rules, results);
+  const absl::Status writable =
+      write_check_files(*own.rules, {not_checked("memprofctl was killed")}, program, false);
+  const absl::StatusOr<std::vector<MemoryRule>> rules = parse_rules(*own.rules);
+  const absl::Status status = !writable.ok() ? writable
+                              : !rules.ok()  ? rules.status()
+                                             : run_to_end(options, own, *rules, results);
   const bool has_rules = std::ranges::any_of(
       results, [](const CheckResult& result) { return result.name != kProgramSucceeds; });
   if (!status.ok() && !has_rules) {

@@ -35,6 +35,8 @@ constexpr double kSizeError = 0.5 / 1024;
 // Expected number of samples at a limit. With fewer than kLeastSamples a program that exceeds the
 // limit tenfold often has none.
 constexpr double kLeastSamples = 0.3, kGoodSamples = 10;
+// A program may have next to nothing, now and in the baseline.
+constexpr double kNegligible = 256 << 10;
 
 Filter filter_of(const MemoryRule& rule) {
   Filter filter{.site_frame = SiteFrame::kApplication};
@@ -81,8 +83,17 @@ void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& ou
   }
   const bool broken = outcome.at_least > (rule.from_baseline ? 0 : rule.limit);
   outcome.verdict = broken ? RuleVerdict::kBroken : RuleVerdict::kHolds;
-  if (broken || rule.from_baseline || rule.limit <= 0) return;
-  if (rule.limit >= kLeastSamples * grain) return;
+  if (broken) return;
+  if (rule.from_baseline) {
+    const double rough = std::max(grain, rule.limit_grain);
+    if (kLeastSamples * rough <= std::max({rule.limit, outcome.measured, kNegligible})) return;
+    outcome.verdict = RuleVerdict::kUnknown;
+    outcome.why_unknown = absl::StrCat(
+        "a sample of ", grain >= rough ? "this run" : "the baseline", " stands for ",
+        format_bytes(rough), ", too much to compare with it; use a higher --sampling-rate there");
+    return;
+  }
+  if (rule.limit <= 0 || rule.limit >= kLeastSamples * grain) return;
   outcome.verdict = RuleVerdict::kUnknown;
   outcome.why_unknown =
       fmt::format("a sample stands for {}, too much for this limit; use --sampling-rate {:.1g}",

@@ -454,6 +454,8 @@ class Check(RunCase):
         self.assertNotIn("| ok |", summary)
         message, summary = error_of(harness.NOT_PROFILABLE, "--max-live", "1KiB", rate=1e-7)
         self.assertIn("a sample stands for 76.3 MiB", message)
+        message, summary = error_of(harness.USAGE, "--baseline", self.folder / "nowhere.json")
+        self.assertIn("cannot be read", message)
         done = self.check("--max-live", "1GiB", "--junit", self.folder / "nowhere" / "a.xml")
         self.assertEqual(harness.USAGE, done.returncode, done.stderr)
         self.assertEqual("", done.stdout, "the program was not started")
@@ -626,7 +628,8 @@ class Program(RunCase):
         setuid = self.folder / "setuid"
         shutil.copy2(self.targets / "ends", setuid)
         setuid.chmod(0o4755)
-        for program, text, code in (("/bin/false", "", 1), (self.targets / "static_target", "exit\n", 0)):
+        for program, text, code in (("/bin/false", "", 1), (self.targets / "static_target", "exit\n", 0),
+                                    (self.targets / "bytecode_target", "go 2\nexit\n", 0)):
             with self.subTest(program):
                 done = self.run_to_end(program, text=text)
                 self.assertEqual(code, done.returncode, done.stderr)

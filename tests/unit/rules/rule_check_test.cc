@@ -185,9 +185,16 @@ TEST(RuleCheck, ABaselineWithoutSamplesIsNotZero) {
   ProfileSnapshot snapshot = recording.snapshot();
   snapshot.info.mode = TargetMode::kAgent;
   snapshot.info.sampling_rate = 0.01;
-  MemoryRule rule{.kind = RuleKind::kAllocated, .from_baseline = true, .limit_grain = 8e6};
+  MemoryRule rule{.kind = RuleKind::kAllocated, .from_baseline = true, .limit_grain = 5e5};
   EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kHolds);
+  rule.limit_grain = 8e6;
+  EXPECT_EQ(outcome_text(check_rule(snapshot, rule, {})),
+            "a sample of the baseline stands for 7.63 MiB, too much to compare with it; use a "
+            "higher --sampling-rate there");
+  snapshot.info.sampling_rate = 1e-7;
   rule.limit_grain = 1e3;
+  EXPECT_THAT(outcome_text(check_rule(snapshot, rule, {})), HasSubstr("a sample of this run"));
+  snapshot.info.sampling_rate = 0.01;
   EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kBroken);
 }
 
