@@ -191,11 +191,25 @@ TEST(RuleCheck, ABaselineWithoutSamplesIsNotZero) {
   EXPECT_EQ(outcome_text(check_rule(snapshot, rule, {})),
             "a sample of the baseline stands for 7.63 MiB, too much to compare with it; use a "
             "higher --sampling-rate there");
-  snapshot.info.sampling_rate = 1e-7;
   rule.limit_grain = 1e3;
-  EXPECT_THAT(outcome_text(check_rule(snapshot, rule, {})), HasSubstr("a sample of this run"));
-  snapshot.info.sampling_rate = 0.01;
   EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kBroken);
+}
+
+TEST(RuleCheck, ARunWithoutSamplesIsNotWithinItsBaseline) {
+  Recording recording;
+  recording.symbolizer = std::make_shared<testing::ModelSymbolizer>();
+  recording.advance(kSecond);
+  ProfileSnapshot snapshot = recording.snapshot();
+  snapshot.info.mode = TargetMode::kAgent;
+  snapshot.info.sampling_rate = 1e-8;
+  const MemoryRule rule{.kind = RuleKind::kAllocated,
+                        .limit = 24e6,
+                        .from_baseline = true,
+                        .limit_stderr = 1e6,
+                        .limit_grain = 8e4};
+  EXPECT_THAT(outcome_text(check_rule(snapshot, rule, {})), HasSubstr("a sample of this run"));
+  snapshot.info.sampling_rate = 1e-4;
+  EXPECT_EQ(check_rule(snapshot, rule, {}).verdict, RuleVerdict::kHolds);
 }
 
 TEST(RuleCheck, QuantilesAreThoseOfTheNormalDistribution) {
