@@ -52,35 +52,37 @@ absl::Status read_domain(const MemoryReader& memory, const RuntimeAbi& abi, std:
       .ask(memory);
 }
 
-// OCaml 5: free words in a domain's pools; nothing if unknown.
-std::optional<std::uint64_t> free_words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
-  std::uint64_t pools = 0, live = 0;
+// OCaml 5: a domain's heap by its own statistics, in words.
+struct HeapWords {
+  std::uint64_t pools = 0, live_in_pools = 0, large = 0;
+};
+
+// Nothing if unknown.
+std::optional<HeapWords> read_heap(const MemoryReader& memory, std::uint64_t heap) {
+  HeapWords words;
   const bool read = MemoryQuestion()
-                        .about(heap + kHeapStats + kStatPoolWords, pools)
-                        .about(heap + kHeapStats + kStatPoolLiveWords, live)
+                        .about(heap + kHeapStats + kStatPoolWords, words.pools)
+                        .about(heap + kHeapStats + kStatPoolLiveWords, words.live_in_pools)
+                        .about(heap + kHeapStats + kStatLargeWords, words.large)
                         .ask(memory)
                         .ok();
-  if (!read || live > pools || !plausible(pools)) return std::nullopt;
-  return pools - live;
+  if (!read || !plausible(words.pools)) return std::nullopt;
+  return words;
 }
 
-// OCaml 5: the heap's size by its own statistics; 0: unknown.
-std::uint64_t words_of_heap(const MemoryReader& memory, std::uint64_t heap) {
-  std::uint64_t pools = 0, large = 0;
-  const bool read = MemoryQuestion()
-                        .about(heap + kHeapStats + kStatPoolWords, pools)
-                        .about(heap + kHeapStats + kStatLargeWords, large)
-                        .ask(memory)
-                        .ok();
-  return read && plausible(pools) && plausible(large) ? pools + large : 0;
-}
-
-// Adds the words of a domain. If the free words of one domain are unknown, the sum is unknown.
-void add_room(const MemoryReader& memory, const DomainWords& domain, GcStats& stats) {
+// Adds the room of a domain. agent_bytes: its heap as the agent reports it; 0: it has not, before
+// the domain's first collection. If the free words of one domain are unknown, the sum is unknown.
+void add_room(const MemoryReader& memory, const DomainWords& domain, std::uint64_t agent_bytes,
+              GcStats& stats) {
   if (is_minor_heap(domain.minor_heap)) stats.minor_heap_words += domain.minor_heap.words();
-  const auto free_words = free_words_of_heap(memory, domain.shared_heap);
-  if (stats.free_words && free_words) {
-    *stats.free_words += *free_words;
+  const std::optional<HeapWords> heap = read_heap(memory, domain.shared_heap);
+  if (agent_bytes != 0) {
+    stats.heap_words += agent_bytes / 8;
+  } else if (heap && plausible(heap->large)) {
+    stats.heap_words += heap->pools + heap->large;
+  }
+  if (stats.free_words && heap && heap->live_in_pools <= heap->pools) {
+    *stats.free_words += heap->pools - heap->live_in_pools;
   } else {
     stats.free_words.reset();
   }
@@ -141,10 +143,7 @@ absl::StatusOr<GcStats> read_domain_gc_stats(const MemoryReader& memory, const R
     RETURN_IF_ERROR(read_domain(memory, abi, domain.state, own));
     for (std::size_t i = 0; i < words.size(); ++i) words[i] += own.words[i] - domain.base_words[i];
     words[0] += words_in_use(own.young_ptr, own.young_end);
-    // The agent has not reported it before the domain's first collection.
-    stats.heap_words +=
-        domain.heap_bytes != 0 ? domain.heap_bytes / 8 : words_of_heap(memory, own.shared_heap);
-    add_room(memory, own, stats);
+    add_room(memory, own, domain.heap_bytes, stats);
   }
   if (!plausible(stats.minor_collections) || !plausible(stats.major_collections) ||
       !plausible(stats.compactions) || !plausible(stats.heap_words) ||

@@ -76,10 +76,10 @@ void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& ou
                      kSizeError * outcome.measured;
   if (amount.samples == 0) outcome.at_most = amount.limits_bytes(grain_words(rate)).upper;
   if (rule.from_baseline) {
-    // difference_limits() at this quantile.
     const double before = upper_limit_of(rule.limit, rule.limit_stderr, rule.limit_grain, quantile);
-    outcome.at_least = outcome.measured - rule.limit -
-                       std::hypot(outcome.measured - outcome.at_least, before - rule.limit);
+    outcome.at_least = difference_limits(rule.limit, {rule.limit, before}, outcome.measured,
+                                         {outcome.at_least, outcome.measured})
+                           .lower;
   }
   const bool broken = outcome.at_least > (rule.from_baseline ? 0 : rule.limit);
   outcome.verdict = broken ? RuleVerdict::kBroken : RuleVerdict::kHolds;
