@@ -182,15 +182,6 @@ std::string results_markdown(const std::vector<CheckResult>& results, const std:
 
 namespace {
 
-absl::Status append(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::app);
-  if (out.is_open() && out.write(text.data(), static_cast<std::streamsize>(text.size())).flush()) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("cannot write ", path, "; check path and permissions"));
-}
-
 bool is_step_summary(const std::string& path) {
   const char* const summary = std::getenv("GITHUB_STEP_SUMMARY");
   std::error_code none;
@@ -207,7 +198,9 @@ absl::Status write_check_files(const RuleOptions& options, const std::vector<Che
   }
   if (options.markdown.empty()) return absl::OkStatus();
   const std::string text = results_markdown(results, program);
-  if (is_step_summary(options.markdown)) return append(options.markdown, is_last ? text : "");
+  if (is_step_summary(options.markdown)) {
+    return append_result(is_last ? text : "", options.markdown);
+  }
   return write_result(text, options.markdown);
 }
 

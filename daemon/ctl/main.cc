@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iterator>
 #include <memory>
@@ -205,9 +206,21 @@ class Program {
                           }};
 };
 
+// Writing beyond `ulimit -f` fails instead of ending memprofctl. A handler, unlike SIG_IGN, is not
+// inherited by the programs that memprofctl starts.
+void survive_large_files() {
+  struct sigaction action {};
+  ::sigaction(SIGXFSZ, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGXFSZ, &action, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  survive_large_files();
   // gRPC's own log is not for people; errors are in our status.
   gpr_set_log_function([](gpr_log_func_args*) {});
   return Program().run(argc, argv);

@@ -13,7 +13,6 @@
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
-
 namespace {
 
 // True if the terminal supports colours and bold letters, and they are wanted (no-color.org).
@@ -23,6 +22,14 @@ bool may_paint() {
   const bool understands =
       terminal != nullptr && *terminal != '\0' && std::strcmp(terminal, "dumb") != 0;
   return understands && (no_color == nullptr || *no_color == '\0');
+}
+
+absl::Status write_file(const std::string& data, const std::string& file, const char* mode) {
+  std::FILE* out = std::fopen(file.c_str(), mode);
+  bool written = out != nullptr && std::fwrite(data.data(), 1, data.size(), out) == data.size();
+  if (out != nullptr) written = std::fclose(out) == 0 && written;
+  if (written) return absl::OkStatus();
+  return cannot_write(file);
 }
 
 }  // namespace
@@ -47,12 +54,11 @@ absl::Status print_json(const google::protobuf::Message& message, const std::str
 }
 
 absl::Status write_result(const std::string& data, const std::string& file) {
-  if (file.empty()) return print(data);
-  std::FILE* out = std::fopen(file.c_str(), "wb");
-  bool written = out != nullptr && std::fwrite(data.data(), 1, data.size(), out) == data.size();
-  if (out != nullptr) written = std::fclose(out) == 0 && written;
-  if (written) return absl::OkStatus();
-  return cannot_write(file);
+  return file.empty() ? print(data) : write_file(data, file, "wb");
+}
+
+absl::Status append_result(const std::string& data, const std::string& file) {
+  return write_file(data, file, "ab");
 }
 
 absl::StatusOr<ResultStream> ResultStream::open(const std::string& file) {

@@ -23,6 +23,8 @@ absl::Status print(const std::string& text);
 absl::Status print_json(const google::protobuf::Message& message, const std::string& file = "");
 // Writes to the file, or to stdout if it is empty.
 absl::Status write_result(const std::string& data, const std::string& file);
+// Adds to the end of the file.
+absl::Status append_result(const std::string& data, const std::string& file);
 // Does the same piece by piece, for large results.
 class ResultStream {
  public:

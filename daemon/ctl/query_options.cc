@@ -176,6 +176,12 @@ void add_sampling_rate(CLI::App& app, const char* names, std::string& rate, std:
                  "Take one sample per SIZE allocated bytes instead, such as 512KiB");
 }
 
+void add_trace_version(CLI::App& app, int& version) {
+  app.add_option("--format-version", version,
+                 "Version of the trace format: 2 (default with one domain) or 3 (with several)")
+      ->check(CLI::IsMember({2, 3}));
+}
+
 CLI::Option* add_out(CLI::App& app, std::string& file) {
   return app.add_option("--out", file, "Write to this file")->type_name("FILE");
 }

@@ -48,6 +48,9 @@ void add_pid(CLI::App& app, int& pid, const char* names = "--pid");
 // A rate in either form, for rate_of(). names: those of the first form.
 void add_sampling_rate(CLI::App& app, const char* names, std::string& rate, std::string& interval);
 
+// --format-version, for RecorderOptions::version.
+void add_trace_version(CLI::App& app, int& version);
+
 // --out.
 CLI::Option* add_out(CLI::App& app, std::string& file);
 

@@ -63,7 +63,9 @@ class LastSnapshot : public SnapshotSource {
 class ChildReports : public RunChildrenUser {
  public:
   explicit ChildReports(const RunOptions& options)
-      : each_(options.children == kEachChild), outs_(options.outs) {}
+      : each_(options.children == kEachChild),
+        outs_(options.outs),
+        trace_version_(options.trace_version) {}
 
   void began(RunTarget& target) override {
     ++processes_;
@@ -73,7 +75,7 @@ class ChildReports : public RunChildrenUser {
       return;
     }
     absl::StatusOr<RunFiles> files =
-        RunFiles::open(names(absl::StrCat(target.comm(), ".", target.pid())));
+        RunFiles::open(names(absl::StrCat(target.comm(), ".", target.pid())), trace_version_);
     if (!files.ok()) return note(files.status());
     note(files->begin(target));
     files_.emplace(&target, *std::move(files));
@@ -162,7 +164,7 @@ class ChildReports : public RunChildrenUser {
     std::erase_if(outs_, is_trace_file);
     for (const Sum& sum : sums_) {
       ASSIGN_OR_RETURN(const ProfileSnapshotPtr snapshot, sum.counts->snapshot(0));
-      ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(names(snapshot->info.comm)));
+      ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(names(snapshot->info.comm), trace_version_));
       RETURN_IF_ERROR(files.finish(*ask_source(*sum.counts), snapshot->info.pid));
     }
     return absl::OkStatus();
@@ -232,6 +234,7 @@ class ChildReports : public RunChildrenUser {
 
   const bool each_;
   std::vector<std::string> outs_;
+  const int trace_version_;
   std::uint64_t processes_ = 0, without_files_ = 0, without_sum_ = 0;
   std::map<const RunTarget*, RunFiles> files_;
   std::map<std::string, int> labels_;
@@ -316,6 +319,7 @@ absl::Status report_children(ChildReports& reports, bool quiet) {
 }
 
 int exit_of(const ProgramEnd& end) {
+  if (end.cause == EndCause::kUnknown) return static_cast<int>(ExitCode::kInternal);
   return end.cause == EndCause::kExit ? end.code : kKilled + end.code;
 }
 
@@ -328,7 +332,7 @@ absl::Status run_to_end(const Options& options, const RunOptions& own,
   ASSIGN_OR_RETURN(const double asked_rate, rate_of(options.rate, options.interval));
   ASSIGN_OR_RETURN(const AgentFile agent,
                    open_agent_file(own.agent.empty() ? default_agent_path() : own.agent));
-  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(own.outs));
+  ASSIGN_OR_RETURN(RunFiles files, RunFiles::open(own.outs, own.trace_version));
   ShareOptions share;
   share.rate = asked_rate > 0 ? asked_rate : kRunRate;
   if (options.pid != 0) return profile_running(options.pid, own, agent, share.rate, files);
@@ -364,7 +368,7 @@ absl::Status run_to_end(const Options& options, const RunOptions& own,
     if (children != nullptr) children->update();
     if (live) live->update();
   }
-  const ProgramEnd end = ProgramEnd::of_status(program.status(), false);
+  const ProgramEnd end = program.end();
   int& program_exit = *options.program_exit;
   program_exit = exit_of(end);
   run->finish(end);
@@ -381,6 +385,10 @@ absl::Status run_to_end(const Options& options, const RunOptions& own,
   }
   if (reported.ok() && children != nullptr && !own.quiet) {
     std::fputs(not_profiled_text(*children).c_str(), stderr);
+  }
+  if (end.cause == EndCause::kUnknown) {
+    reported.Update(absl::InternalError(absl::StrCat(
+        "the exit code of ", own.program[0], " is unknown, because waitid() is not permitted")));
   }
   // A check that could not be made is a failure.
   if (!reported.ok() && own.rules && end == ProgramEnd{.cause = EndCause::kExit}) {

@@ -64,9 +64,9 @@ absl::StatusOr<std::string> content_of(Questions& questions, int pid,
 // A trace that is written while the program runs. The file gets its name when it is complete.
 class RunTrace : public TraceOutput {
  public:
-  static absl::StatusOr<std::unique_ptr<RunTrace>> create(const std::string& path) {
+  static absl::StatusOr<std::unique_ptr<RunTrace>> create(const std::string& path, int version) {
     ASSIGN_OR_RETURN(NewFile file, NewFile::create(path));
-    return std::unique_ptr<RunTrace>(new RunTrace(std::move(file)));
+    return std::unique_ptr<RunTrace>(new RunTrace(std::move(file), version));
   }
   ~RunTrace() override {
     if (thread_.joinable()) thread_.join();
@@ -74,11 +74,13 @@ class RunTrace : public TraceOutput {
 
   absl::Status begin_file() override { return absl::OkStatus(); }
   absl::Status write(std::span<const std::byte> packet) override {
-    return file_.write({reinterpret_cast<const char*>(packet.data()), packet.size()});
+    written_ = file_.write({reinterpret_cast<const char*>(packet.data()), packet.size()});
+    return written_;
   }
 
   absl::Status begin(RunTarget& target) {
-    ASSIGN_OR_RETURN(recorder_, TraceRecorder::start(target, target.pid(), *this, {}));
+    ASSIGN_OR_RETURN(recorder_,
+                     TraceRecorder::start(target, target.pid(), *this, {.version = version_}));
     thread_ = std::thread([this] {
       while (recorder_->step()) {
       }
@@ -86,16 +88,21 @@ class RunTrace : public TraceOutput {
     return absl::OkStatus();
   }
   bool begun() const { return recorder_ != nullptr; }
-  // Call after the target's end.
+  // Call after the target's end. A disk that was full meanwhile costs the rest of the trace.
   absl::Status finish() {
     if (thread_.joinable()) thread_.join();
-    return file_.finish();
+    RETURN_IF_ERROR(file_.finish());
+    if (written_.ok()) return absl::OkStatus();
+    return absl::Status(written_.code(),
+                        absl::StrCat(written_.message(), "; the trace ends where that happened"));
   }
 
  private:
-  explicit RunTrace(NewFile file) : file_(std::move(file)) {}
+  RunTrace(NewFile file, int version) : file_(std::move(file)), version_(version) {}
 
   NewFile file_;
+  const int version_;
+  absl::Status written_;  // by the thread
   std::unique_ptr<TraceRecorder> recorder_;
   std::thread thread_;
 };
@@ -104,12 +111,12 @@ RunFiles::RunFiles() = default;
 RunFiles::RunFiles(RunFiles&&) noexcept = default;
 RunFiles::~RunFiles() = default;
 
-absl::StatusOr<RunFiles> RunFiles::open(const std::vector<std::string>& names) {
+absl::StatusOr<RunFiles> RunFiles::open(const std::vector<std::string>& names, int trace_version) {
   RunFiles files;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const FileFormat format, format_of(name));
     if (format.ending == kTraceEnding) {
-      ASSIGN_OR_RETURN(std::unique_ptr<RunTrace> trace, RunTrace::create(name));
+      ASSIGN_OR_RETURN(std::unique_ptr<RunTrace> trace, RunTrace::create(name, trace_version));
       files.traces_.push_back(std::move(trace));
     } else {
       ASSIGN_OR_RETURN(NewFile file, NewFile::create(name));

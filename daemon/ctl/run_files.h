@@ -21,8 +21,9 @@ class RunTrace;
 class RunFiles {
  public:
   // Refuses before the program starts if an output could not be written after its end.
-  // kInvalidArgument: no format has the ending of that name.
-  static absl::StatusOr<RunFiles> open(const std::vector<std::string>& names);
+  // kInvalidArgument: no format has the ending of that name. trace_version:
+  // RecorderOptions::version.
+  static absl::StatusOr<RunFiles> open(const std::vector<std::string>& names, int trace_version);
   RunFiles(RunFiles&& other) noexcept;
   ~RunFiles();
 

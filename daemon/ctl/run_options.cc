@@ -25,6 +25,7 @@ CLI::Option* add_options(CLI::App& app, Options& options, RunOptions& own,
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_trace_version(app, own.trace_version);
   add_sampling_rate(app, "--sampling-rate,--rate", options.rate, options.interval);
   app.add_option("--agent", own.agent, "Use this agent library")->type_name("FILE");
   app.add_flag("-q,--quiet", own.quiet, "Print no report");

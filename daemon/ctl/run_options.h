@@ -21,6 +21,7 @@ inline constexpr char kSumChildren[] = "sum", kEachChild[] = "each", kNoChildren
 struct RunOptions {
   std::vector<std::string> program;  // with its arguments
   std::vector<std::string> outs;     // output files; their extensions select the formats
+  int trace_version = 0;             // of .ctf files; RecorderOptions::version
   std::string agent;                 // path; empty: the agent beside memprofctl
   bool quiet = false;
   bool live = false;                    // show live memory while it runs

@@ -70,9 +70,9 @@ std::string head_of_report(const pb::Target& target, const std::string& pid_text
                            const std::string& peak) {
   return absl::StrCat("\nmemprofctl: ", target.comm(), pid_text, ", OCaml ",
                       target.runtime_version(), ", ", extent, "; ",
-                      format_count(target.allocated().samples()), " samples\n",
-                      "  allocated         ", estimate_text(target.allocated()), "\n  ", peak_name,
-                      "  ", peak, "\n  live at the end   ", estimate_text(target.live()), "\n");
+                      samples_text(target.allocated().samples()), "\n", "  allocated         ",
+                      estimate_text(target.allocated()), "\n  ", peak_name, "  ", peak,
+                      "\n  live at the end   ", estimate_text(target.live()), "\n");
 }
 
 absl::StatusOr<std::string> report(SnapshotSource& run, Questions& questions, int pid,

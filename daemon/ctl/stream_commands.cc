@@ -58,9 +58,7 @@ void add_trace_choice(CLI::App& app, Options& options, TraceChoice& choice) {
   app.add_option("--duration", choice.duration, "Stop after this time")->type_name("DURATION");
   app.add_option("--max-size", choice.max_bytes, "Stop when the file reaches this size")
       ->type_name("SIZE");
-  app.add_option("--format-version", choice.version,
-                 "Version of the trace format: 2 (default with one domain) or 3 (with several)")
-      ->check(CLI::IsMember({2, 3}));
+  add_trace_version(app, choice.version);
   app.add_option_function<std::string>(
          "--heap", [&choice](const std::string&) { choice.heap = pb::BLOCK_HEAP_C; },
          "Record only the native heap (c), which has a sampling rate of its own; the trace marks "
@@ -90,9 +88,9 @@ absl::StatusOr<pb::TraceOptions> trace_options(const Options& options, const Tra
 }
 
 std::string stats_text(const pb::TraceStats& stats) {
-  std::string out = absl::StrCat(format_bytes(static_cast<double>(stats.bytes())), ", ",
-                                 format_count(stats.samples()), " samples, ",
-                                 format_count(stats.events()), " events");
+  std::string out =
+      absl::StrCat(format_bytes(static_cast<double>(stats.bytes())), ", ",
+                   samples_text(stats.samples()), ", ", format_count(stats.events()), " events");
   if (stats.dropped_events() > 0) {
     absl::StrAppend(&out, ", ", format_count(stats.dropped_events()),
                     " lost because writing was too slow");

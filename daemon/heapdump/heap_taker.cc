@@ -40,6 +40,8 @@ constexpr milliseconds kPoll{20};
 // Minimum time for the domains to stop together: an idle one takes this long to wake up.
 constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
 constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
+// Copies without roots, after which the snapshot fails.
+constexpr int kMostFailures = 3;
 // CPU time in kPatience above which a program works.
 constexpr std::uint64_t kWorksNs = 1'000'000'000;
 // Limits for the correction of predictions by earlier pauses of the program.
@@ -58,6 +60,13 @@ class HeapTaker {
       : source_(source), lease_(*source.lease), target_(lease_.target), client_(client) {}
 
   absl::StatusOr<HeapSummary> run(const HeapRequest& request) {
+    absl::StatusOr<HeapSummary> taken = take(request);
+    // Any step fails in its own way if the program ends meanwhile.
+    return taken.ok() || absl::IsCancelled(taken.status()) || !has_ended() ? taken : ended();
+  }
+
+ private:
+  absl::StatusOr<HeapSummary> take(const HeapRequest& request) {
     contents_ = request.contents;
     RETURN_IF_ERROR(check_cost(request));
     RETURN_IF_ERROR(inspect_program());
@@ -88,7 +97,6 @@ class HeapTaker {
     return summary_;
   }
 
- private:
   absl::Status check_cost(const HeapRequest& request) {
     ASSIGN_OR_RETURN(const CopySpeed speed, rehearse_copy(target_.pid));
     ASSIGN_OR_RETURN(CopyCost cost, predict_copy_cost(target_.pid, speed));
@@ -123,7 +131,14 @@ class HeapTaker {
   absl::Status make_and_write(BorrowedThread& thread, std::uint64_t stopped_at_ns) {
     began_ = true;
     absl::StatusOr<HeapCopy> copy = HeapCopy::take(target_, agent_, thread, stopped_at_ns);
-    if (absl::IsUnavailable(copy.status())) began_ = false;  // the copy is tried again
+    if (absl::IsUnavailable(copy.status())) {  // the copy is tried again
+      if (thread.program() == nullptr && ++failures_ == kMostFailures) {
+        return absl::DeadlineExceededError(
+            fmt::format("{} copies of pid {} failed, the last because {}; try again", failures_,
+                        target_.pid, std::string(copy.status().message())));
+      }
+      began_ = false;
+    }
     RETURN_IF_ERROR(copy.status());
     absl::Status written;
     thread.watch_while([&] { written = write(*copy); });
@@ -172,12 +187,20 @@ class HeapTaker {
 
   absl::Status check_wanted() const {
     if (lease_.given_up) {
-      pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
-      const bool has_ended = ::poll(&process, 1, 0) > 0;
-      return absl::AbortedError(fmt::format("pid {} {} while its snapshot was taken", target_.pid,
-                                            has_ended ? "ended" : "was detached"));
+      return has_ended() ? ended()
+                         : absl::AbortedError(fmt::format(
+                               "pid {} was detached while its snapshot was taken", target_.pid));
     }
     return client_.waits() ? absl::OkStatus() : unwanted();
+  }
+
+  bool has_ended() const {
+    pollfd process{.fd = target_.pidfd.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&process, 1, 0) > 0;
+  }
+  absl::Status ended() const {
+    return absl::AbortedError(
+        fmt::format("pid {} ended while its snapshot was taken", target_.pid));
   }
 
   static absl::Status unwanted() {
@@ -216,6 +239,7 @@ class HeapTaker {
   PiecePipe pipe_{kTakerPatience};
   bool waits_at_point_ = false;  // with the runtime lock, so no thread reaches the safe point
   std::atomic<bool> began_{false};
+  int failures_ = 0;  // copies without roots; used like summary_
   const std::uint64_t cpu_ns_ = process_cpu_ns(target_.pid);  // CPU time of the program before
   HeapSummary summary_;  // used by the thread of the attempt until that has ended
 };

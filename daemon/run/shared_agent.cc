@@ -14,14 +14,21 @@
 #include "bpf/events.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/status_macros.h"
+#include "daemon/util/units.h"
 
 namespace memprofd {
 namespace {
 
-absl::Status no_memory(std::string_view action) {
+absl::Status no_memory(std::string_view action, std::size_t bytes = 0) {
+  const int error = errno;
+  std::string remedy;
+  if (error == EFBIG) {
+    remedy = absl::StrCat("; raise the limit of file sizes (ulimit -f) to ",
+                          format_bytes(static_cast<double>(bytes)), " or more");
+  }
   return absl::ResourceExhaustedError(
       absl::StrCat("cannot ", absl::string_view(action.data(), action.size()),
-                   " memory to share with the program: ", std::strerror(errno)));
+                   " memory to share with the program: ", std::strerror(error), remedy));
 }
 
 template <typename T>
@@ -69,7 +76,9 @@ absl::Status SharedAgent::Memory::write(std::uint64_t address,
 absl::StatusOr<SharedAgent> SharedAgent::create(const ShareOptions& options) {
   UniqueFd file(::memfd_create(kMemoryName, MFD_ALLOW_SEALING));
   const std::size_t bytes = MEMPROF_SHARE_RING + options.ring_bytes;
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return no_memory("make");
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+    return no_memory("make", bytes);
+  }
   // Without the seal any holder of the descriptor could shorten the file and so crash the program.
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return no_memory("seal");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/run/started_program.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -33,6 +34,12 @@ constexpr std::array kPassedOn{SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 constexpr std::array kIgnored{SIGINT, SIGQUIT};
 
 std::atomic<pid_t> passed_to{0};
+
+// True if a shell waits for this process and would notice that it stops.
+bool is_job_in_foreground() {
+  const UniqueFd terminal(::open("/dev/tty", O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  return terminal && ::tcgetpgrp(terminal.get()) == ::getpgrp();
+}
 
 void pass_on(int signal) {
   if (const pid_t pid = passed_to.load(); pid > 0) ::kill(pid, signal);
@@ -115,6 +122,7 @@ absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return start_error(error, words[0]);
   passed_to = pid;
+  ::signal(SIGCHLD, SIG_DFL);  // inherited as ignored, it would discard the program's exit code
   struct sigaction passing {};
   passing.sa_handler = pass_on;
   passing.sa_flags = SA_RESTART;
@@ -123,12 +131,33 @@ absl::StatusOr<StartedProgram> StartedProgram::start(const StartOptions& options
   return StartedProgram(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
+// Ctrl-Z stops both processes. fg resumes both, perhaps this one first: so the program must be
+// found stopped twice.
+void StartedProgram::stop_too() {
+  if (!std::exchange(was_stopped_, true) || !is_job_in_foreground()) return;
+  ::raise(SIGSTOP);
+  was_stopped_ = false;
+  ::kill(pid_, SIGCONT);
+}
+
 bool StartedProgram::wait(std::chrono::milliseconds time, int descriptor) {
   pollfd waited[] = {{pidfd_.get(), POLLIN, 0}, {descriptor, POLLIN, 0}};
-  // Kernels before 5.3 have no pidfd; then waitpid() decides after the time.
+  // Kernels before 5.3 have no pidfd; then waitid() decides after the time.
   ::poll(waited, 2, static_cast<int>(time.count()));
-  if (::waitpid(pid_, &status_, WNOHANG) != pid_) return false;
+  siginfo_t changed{};
+  int status = 0;
+  const bool can_wait =
+      ::waitid(P_PID, pid_, &changed, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) == 0;
+  if (can_wait && changed.si_pid == 0) {
+    was_stopped_ = false;
+    return false;
+  }
+  if (can_wait && changed.si_code == CLD_STOPPED) {
+    stop_too();
+    return false;
+  }
   passed_to = 0;
+  if (can_wait && ::waitpid(pid_, &status, 0) == pid_) end_ = ProgramEnd::of_status(status, false);
   return true;
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "daemon/model/program_end.h"
 #include "daemon/util/fd.h"
 
 namespace memprofd {
@@ -28,7 +29,9 @@ struct StartOptions {
 std::string path_of_command(const std::string& command);
 
 // While it exists, this process ignores signals that the terminal sends to both (SIGINT, SIGQUIT)
-// and passes on those sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides.
+// and passes on those sent to it alone (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2): the program decides. If
+// the program stops itself as the job of a shell, so does this process, and resumes the program
+// when it is resumed (fg).
 class StartedProgram {
  public:
   // kNotFound, kPermissionDenied: exit codes 127 and 126 of a shell; kResourceExhausted: no process
@@ -37,18 +40,20 @@ class StartedProgram {
   StartedProgram(StartedProgram&&) = default;
 
   pid_t pid() const { return pid_; }
-  // Waits; returns true if the program has ended within that time. Returns early when this
-  // descriptor becomes readable; -1: none.
+  // Waits; returns true if the program has ended within that time, or cannot be waited for. Returns
+  // early when this descriptor becomes readable; -1: none.
   bool wait(std::chrono::milliseconds time, int descriptor = -1);
-  // Status as of waitpid(), after its end.
-  int status() const { return status_; }
+  // After its end; unknown if it could not be waited for.
+  const ProgramEnd& end() const { return end_; }
 
  private:
   StartedProgram(pid_t pid, UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  void stop_too();
 
   pid_t pid_;
   UniqueFd pidfd_;
-  int status_ = 0;
+  bool was_stopped_ = false;  // when it was last waited for
+  ProgramEnd end_;
 };
 
 }  // namespace memprofd

@@ -30,9 +30,9 @@ std::string out_of_files(int error) {
   (void)::getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t enough = std::max(kEnough, 2 * std::min(limit.rlim_cur, kEnough * kEnough));
   return fmt::format(
-      "memprofd has too many files open: its limit is {}, and a target needs about {} and one per "
+      "{} has too many files open: its limit is {}, and a target needs about {} and one per "
       "plugin; start it with LimitNOFILE={} (systemd) or ulimit -n {}",
-      limit.rlim_cur, kFilesOfTarget, enough, enough);
+      program_invocation_short_name, limit.rlim_cur, kFilesOfTarget, enough, enough);
 }
 
 absl::Status file_error(int error, std::string_view action) {

@@ -7,10 +7,12 @@ import json
 import math
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 import xml.etree.ElementTree
@@ -23,6 +25,22 @@ from messages import message_modules
 RATE = 1e-3
 UNPRIVILEGED = ("setpriv", "--inh-caps", "-all", "--bounding-set", "-all", "--no-new-privs")
 NOBODY = (*UNPRIVILEGED, "--reuid", "65534", "--regid", "65534", "--clear-groups")
+
+
+# Runs a command under a seccomp filter that refuses, with EPERM, what container engines refuse without privileges: ptrace,
+# process_vm_readv, process_vm_writev, perf_event_open, bpf, unshare, setns, mount, userfaultfd, keyctl, pidfd_open,
+# pidfd_getfd, io_uring_setup, name_to_handle_at, personality.
+REFUSING = """
+import ctypes, os, struct, sys
+refused = [101, 310, 311, 298, 321, 272, 308, 165, 323, 250, 434, 438, 425, 303, 135]
+code = [(0x20, 0, 0, 0), *((0x15, len(refused) - i, 0, number) for i, number in enumerate(refused)),
+        (6, 0, 0, 0x7fff0000), (6, 0, 0, 0x00050001)]
+buffer = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(buffer)))
+prctl = ctypes.CDLL(None).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class RunCase(E2ETest):
@@ -186,6 +204,15 @@ class Numbers5(Numbers):
     targets = TARGETS5
     user = UNPRIVILEGED  # their libraries are in root's home folder
 
+    def test_versions_of_the_trace(self):
+        """Tools that read one domain only can be given a trace of OCaml 5."""
+        for options, version in (([], 3), (["--format-version", "2"], 2)):
+            out = self.folder / "a.ctf"
+            done = self.run_to_end(self.program("known_alloc"), options=["--out", out, *options], text="go 3\nexit\n")
+            self.assertEqual(0, done.returncode, done.stderr)
+            self.assertEqual(version, int.from_bytes(out.read_bytes()[28:30], "little"))
+            self.assertIn("Known_alloc.site_live", memprofctl("report", out).stdout)
+
     def test_domains_and_threads(self):
         target = self.ready("domains", options=["--out", self.folder / "a.json"])
         target.send("stat")
@@ -281,6 +308,18 @@ class Children(RunCase):
         self.assertGreater(allocated["bytes_stderr"], 1.6 * independent, "the error of three that are alike")
         self.assertEqual(["a.forks.json", "a.json"], self.files())
 
+    def test_in_containers(self):
+        """Without privileges, in namespaces of their own, and with system calls that are refused."""
+        namespaces = ("unshare", "-U", "--pid", "--fork", "--mount-proc", "--net", "--ipc", "--uts")
+        if self.user == NOBODY:  # root without capabilities may not map itself
+            namespaces = (*namespaces, "--map-root-user")
+        for confinement in (namespaces, (sys.executable, "-c", REFUSING, shutil.which("env"))):
+            with self.subTest(confinement[0]):
+                self.user = (*type(self).user, *confinement)
+                done = self.run_forks(3, 4)
+                self.assertNotIn("not profiled", done.stderr)
+                self.assert_child_work("a.forks.json", 12, children=3)
+
     def test_each_child(self):
         done = self.run_forks(3, 4, "--children", "each", "--out", self.folder / "a.ctf")
         pids = re.findall(r"memprofctl: forks, pid (\d+), OCaml", done.stderr)
@@ -366,6 +405,7 @@ wait
             with self.subTest(victim):
                 run = self.ready("forks", rate=self.CHILD_RATE)
                 (program,) = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+                (socket,) = re.findall(r"memprof-run-\w+", pathlib.Path(f"/proc/{program}/environ").read_text())
                 run.send("fork")
                 child = json.loads(run.read_line())["pid"]
                 eventually(lambda: self.is_profiled(child, program), "its agent has memory of its own")  # pylint: disable=cell-var-from-loop
@@ -381,7 +421,7 @@ wait
                     self.assertIn("1 other process;", run.stderr())
                 for pid in (program, child):
                     eventually(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "it ends")  # pylint: disable=cell-var-from-loop
-                self.assertNotIn("@memprof-run-", pathlib.Path("/proc/net/unix").read_text())
+                self.assertNotIn(socket, pathlib.Path("/proc/net/unix").read_text())
 
     def is_profiled(self, child, program):
         """It has memory that is not its parent's, and rests after its first work."""
@@ -619,7 +659,7 @@ class Program(RunCase):
         self.assertGreaterEqual(self.sites("a.json")["Ends.hold"]["samples"], 1024)
 
     def test_linked_agent(self):
-        done = self.run_to_end(self.program("linked_agent"), options=["--out", self.folder / "a.json"], text="go 4\nexit\n")
+        done = self.run_to_end(self.program("linked_agent"), options=["--out", self.folder / "a.json"], text="go 5\nexit\n")
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("Known_alloc.site_small", self.sites("a.json"))
 
@@ -665,6 +705,71 @@ class Program(RunCase):
         out, err = popen.communicate(timeout=harness.TIMEOUT)
         self.assertEqual((9, "handled\n"), (popen.returncode, out), err)
         self.assertIn("live at the end", err)
+
+
+class Shell(RunCase):
+    """What a shell notices of the program."""
+
+    def as_job(self, script):
+        """A session leader that runs memprofctl in the foreground of a terminal of its own."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            words = [str(word) for word in self.command("/bin/sh", "-c", script, options=["-q"])]
+            os.execvp(words[0], words)
+        self.addCleanup(os.close, terminal)
+        return pid
+
+    def state_of(self, pid):
+        """The status of a child that has stopped or ended."""
+        return harness.eventually(lambda: [status for found, status in [os.waitpid(pid, os.WNOHANG | os.WUNTRACED)] if found],
+                                  "it stops or ends")[0]
+
+    def test_the_program_stops_itself(self):
+        """The shell sees a stopped job, and resumes both."""
+        pid = self.as_job("kill -STOP $$; kill -STOP $$; exit 7")
+        for _ in range(2):
+            status = self.state_of(pid)
+            self.assertTrue(os.WIFSTOPPED(status), status)
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(7, os.waitstatus_to_exitcode(self.state_of(pid)))
+
+    def test_another_one_resumes_it(self):
+        """Without a terminal no shell would notice that memprofctl stops."""
+        marker = self.folder / "stopped"
+        run = self.start("/bin/sh", "-c", f"echo $$ > {marker}.new; mv {marker}.new {marker}; kill -STOP $$; exit 7")
+        eventually(marker.exists, "it stops soon")
+        program = int(marker.read_text())
+        eventually(lambda: harness.proc_status(program, "State")[0] == "T", "it is stopped")
+        os.kill(program, signal.SIGCONT)
+        self.assertEqual(7, run.wait(), run.stderr())
+
+    def test_ignored_ends_of_children(self):
+        """A parent that ignores SIGCHLD, which is inherited."""
+        words = [str(word) for word in self.command("grep", "SigIgn", "/proc/self/status", "/no/such")]
+        done = subprocess.run(["env", "--ignore-signal=CHLD", *words], capture_output=True, text=True, check=False,
+                              timeout=harness.TIMEOUT)
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertTrue(int(done.stdout.split()[-1], 16) >> signal.SIGCHLD - 1 & 1, "the program ignores it, too")
+
+    def test_no_room_for_shared_memory(self):
+        words = [str(word) for word in self.command(self.program("ends"))]
+        done = subprocess.run(["prlimit", "--fsize=4096", *words], capture_output=True, text=True, check=False)
+        self.assertEqual(harness.LIMIT, done.returncode, done.stderr)
+        self.assert_one_line(done.stderr, "cannot make memory to share", "File too large", "ulimit -f")
+
+    def test_no_room_for_a_file(self):
+        """The program runs to its end, the report is shown, and the trace has what came first."""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=777", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        done = self.run_to_end(self.program("ends"), options=["--out", disk / "a.ctf"], text="hold 20\nexit 4\n", rate=1)
+        self.assertEqual(4, done.returncode, done.stderr)
+        self.assertIn("Ends.hold", done.stderr)
+        self.assertIn(f"cannot write {disk}/a.ctf: No space left on device; the trace ends where that happened\n", done.stderr)
+        report = memprofctl("report", disk / "a.ctf")
+        self.assertIn("Ends.hold", report.stdout)
+        self.assertIn("1 truncated packet", report.stderr)
 
 
 class Reader(RunCase):

@@ -146,6 +146,44 @@ class Refused5(Snapshot):
         self.assertEqual(OK, self.take_while(daemon, lambda: target.command("stat")).wait())
 
 
+class Spoilt(Snapshot):
+    """Copies that do not find their roots: a thread held a lock when the copy was made, or ended just afterwards."""
+
+    def spoilt(self, how, copies):
+        target, daemon = self.attached("heap_shapes")
+        self.stepping(target, daemon)
+        target.command(f"{how} {copies}")
+        taker = self.take_while(daemon, lambda: target.command(f"step {self.folder / 'own'}"))
+        self.stepping(target, daemon)
+        eventually(lambda: target.command(f"step {self.folder / 'own'}") and not children(target.pid), "the copies are collected")
+        return target, daemon, taker
+
+    def check_again(self, how):
+        target, daemon, taker = self.spoilt(how, 1)
+        self.assertEqual(0, taker.wait(), taker.stderr())
+        self.assertTrue(image(self.folder / "a.heap")["complete"])
+        self.stepping(target, daemon)
+
+    def test_of_one_that_ends(self):
+        self.check_again("die")
+
+    def test_of_one_that_hangs(self):
+        self.check_again("hang")
+
+    def test_of_all(self):
+        target, daemon, taker = self.spoilt("die", 1000)
+        self.assertEqual(harness.LIMIT, taker.wait())
+        self.assert_one_line(taker.stderr(), f"3 copies of pid {target.pid} failed",
+                             "the copy ended before its roots were found, by signal 9; try again")
+        target.command("die 0")
+        self.assertEqual(0, self.take_while(daemon, lambda: target.command(f"step {self.folder / 'own'}")).wait())
+        self.stepping(target, daemon)
+
+
+class Spoilt5(Spoilt):
+    programs = TARGETS5
+
+
 class Ends(Snapshot):
     def test_of_memprofd_at_a_random_moment(self):
         target, expected = self.target("busy_threads", folder=self.programs), undisturbed_output()

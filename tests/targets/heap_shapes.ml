@@ -6,10 +6,11 @@
    program's own walk (heap_shapes_stubs.c) and answer {"sweeping":..,"state":"0x..","kept_words":..,..}; the heap then
    does not change until the next command. "weak" replaces the ephemerons and the weak array by new ones, then runs a
    minor collection; "collect" collects everything and answers {"61":N,..}, the number of these that the collector has
-   kept, by tag. *)
+   kept, by tag. "die N" and "hang N" let the next N copies of the program fail while they search for roots. *)
 
 external state : unit -> string = "heap_shapes_state"
 external walk : string -> bool = "heap_shapes_walk"
+external spoil : int -> bool -> unit = "heap_shapes_spoil"
 
 (* (tag, fields, number of blocks): of one size class or several, large, and larger than one read. *)
 let kinds = [ (33, 3, 1_000); (34, 40, 500); (35, 100, 300); (36, 300, 50); (37, 100_000, 3) ]
@@ -120,12 +121,18 @@ let collect () =
     (kept (Array.init weak_pairs Fun.id) (Weak.check !weak_array))
     follows
 
+let fail_copies copies hang =
+  spoil copies hang;
+  print_endline "{}"
+
 let rec serve () =
   match Handshake.command () with
   | [ "settle"; path ] -> settle path; serve ()
   | [ "step"; path ] -> step path; serve ()
   | [ "weak" ] -> weak (); serve ()
   | [ "collect" ] -> collect (); serve ()
+  | [ "die"; copies ] -> fail_copies (int_of_string copies) false; serve ()
+  | [ "hang"; copies ] -> fail_copies (int_of_string copies) true; serve ()
   | _ -> ignore (Sys.opaque_identity (outside, !kept, !strings, !young, !some, !fillers, !ephemerons, !weak_array, !keys))
 
 let () =

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about a program's own heap that Gc does not report. */
+/* Facts about a program's own heap that Gc does not report, and faults of its copies. */
+#define _GNU_SOURCE
 #define CAML_INTERNALS
 #define CAML_NAME_SPACE
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <caml/alloc.h>
 #include <caml/domain_state.h>
 #include <caml/mlvalues.h>
+#include <caml/roots.h>
 #include <caml/version.h>
 
 /* Address of the state of the current domain. */
@@ -25,6 +30,45 @@ value heap_shapes_hold(value milliseconds) {
   struct timespec time = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
 
   while (nanosleep(&time, &time) != 0) continue;
+  return Val_unit;
+}
+
+/* Shared with all copies: how many of them are still to fail, and whether they end or hang. */
+static struct spoiling {
+  int copies, hang;
+}* spoiling;
+static pid_t program;
+
+static void spoil_copy(void) {
+  if (getpid() == program || __atomic_fetch_sub(&spoiling->copies, 1, __ATOMIC_RELAXED) <= 0) return;
+  while (spoiling->hang) pause();
+  kill(getpid(), SIGKILL);
+}
+
+#if OCAML_VERSION < 50000
+static void (*hook_before)(scanning_action);
+static void hook(scanning_action action) {
+  spoil_copy();
+  if (hook_before) hook_before(action);
+}
+#else
+static void (*hook_before)(scanning_action, scanning_action_flags, void*, caml_domain_state*);
+static void hook(scanning_action action, scanning_action_flags flags, void* data, caml_domain_state* state) {
+  spoil_copy();
+  if (hook_before) hook_before(action, flags, data, state);
+}
+#endif
+
+/* The next copies fail while they search for roots, as if a lock was held or a thread had ended. */
+value heap_shapes_spoil(value copies, value hang) {
+  if (!spoiling) {
+    spoiling = mmap(0, sizeof *spoiling, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    program = getpid();
+    hook_before = caml_scan_roots_hook;
+    caml_scan_roots_hook = hook;
+  }
+  spoiling->hang = Bool_val(hang);
+  spoiling->copies = Int_val(copies);
   return Val_unit;
 }
 

@@ -225,7 +225,7 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
   }
   const auto status = wait_status(patience, meanwhile);
   if (!status) {
-    return absl::DeadlineExceededError("the copy did not find all GC roots in time; try again");
+    return absl::DeadlineExceededError("the copy did not find all GC roots in time");
   }
   if (WIFSTOPPED(*status) && WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0) {
     return absl::OkStatus();
@@ -233,8 +233,8 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
   const int signal = WIFSTOPPED(*status)    ? WSTOPSIG(*status)
                      : WIFSIGNALED(*status) ? WTERMSIG(*status)
                                             : 0;
-  return absl::AbortedError(absl::StrCat("the copy ended before its roots were found, by signal ",
-                                         signal, "; the program itself continues"));
+  return absl::AbortedError(
+      absl::StrCat("the copy ended before its roots were found, by signal ", signal));
 }
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
@@ -264,26 +264,23 @@ absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t con
 absl::Status HeapCopy::prepare(const Target& target, const CopyAgent& agent,
                                std::chrono::nanoseconds patience, bool readable) {
   RETURN_IF_ERROR(check_program(target));
-  ASSIGN_OR_RETURN(memprof_snapshot block, read_block(*target.memory, agent.block));
+  RETURN_IF_ERROR(read_block(*target.memory, agent.block).status());
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, layout),
                                              layout_of(target.abi)));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, patience_ns),
                                              static_cast<std::uint64_t>(patience.count())));
-  RETURN_IF_ERROR(
-      target.memory->write_value(agent.block + offsetof(memprof_snapshot, copy_is_readable),
-                                 static_cast<std::uint32_t>(readable)));
-  return target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
-                                    block.answered + 1);
+  return target.memory->write_value(agent.block + offsetof(memprof_snapshot, copy_is_readable),
+                                    static_cast<std::uint32_t>(readable));
 }
 
-// An earlier attempt may have answered the request. The copy of a waiting program is consistent if
-// no thread has run since the program was found waiting.
+// The copy of a waiting program is consistent if no thread has run since the program was found
+// waiting.
 absl::Status HeapCopy::call(const Target& target, const CopyAgent& agent, BorrowedThread& thread) {
-  const WaitingProgram* const waiting = thread.program();
-  if (waiting == nullptr) return thread.call_agent(agent.function);
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*target.memory, agent.block));
   RETURN_IF_ERROR(target.memory->write_value(agent.block + offsetof(memprof_snapshot, request),
                                              block.answered + 1));
+  const WaitingProgram* const waiting = thread.program();
+  if (waiting == nullptr) return thread.call_agent(agent.function);
   RETURN_IF_ERROR(thread.call_agent(agent.waiting, waiting->states()));
   return waiting->check_still();
 }
@@ -319,12 +316,9 @@ absl::StatusOr<HeapCopy> HeapCopy::take(const Target& target, const CopyAgent& a
                  .made_at_ns = made_at_ns});
   RETURN_IF_ERROR(copy.process_.bind());
   const absl::Status found = copy.find_roots(agent.block, thread);
-  if (!found.ok() && thread.program() != nullptr) {
-    thread.mark_unusable();
-    return absl::UnavailableError(found.message());
-  }
-  RETURN_IF_ERROR(found);
-  return copy;
+  if (found.ok()) return copy;
+  if (thread.program() != nullptr) thread.mark_unusable();
+  return absl::UnavailableError(found.message());
 }
 
 absl::Status HeapCopy::find_roots(std::uint64_t address, BorrowedThread& thread) {

@@ -134,7 +134,9 @@ class HeapCopy {
 
   // Runs on the thread that traces the borrowed one, and releases the borrowed one unless the error
   // is kDeadlineExceeded. This thread then owns the copy. stopped_at_ns: see Injection::callback.
-  // kUnavailable, with a reason of a few words: a waiting program cannot be copied now.
+  // kUnavailable, with a reason of a few words: try again. A waiting program cannot be copied now,
+  // or the copy found no roots: a domain that was ending held a lock, or its end has ended the
+  // copy.
   static absl::StatusOr<HeapCopy> take(const Target& target, const CopyAgent& agent,
                                        BorrowedThread& thread, std::uint64_t stopped_at_ns);
 

@@ -199,7 +199,9 @@ class Injector::InjectionAttempt {
     RETURN_IF_ERROR(same);  // before anything is written
     injector_.obstacle_ = Obstacle::kNone;
     BorrowedThread thread(target_, injection_.libc, session_, tid, *std::move(state));
-    return injection_.callback ? run_callback(thread) : load_and_poll(thread);
+    if (!injection_.callback) return load_and_poll(thread);
+    Outcome outcome = run_callback(thread);
+    return absl::IsUnavailable(outcome.status()) ? Outcome(std::nullopt) : outcome;
   }
 
   // No probe is placed: uses a thread that waits, or one that a sample brings to the agent.

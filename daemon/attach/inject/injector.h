@@ -78,7 +78,7 @@ struct Injection {
   std::optional<SamplePoint> sample_point;
   // If set, it runs instead of loading the agent, on the thread that traces the borrowed one.
   // stopped_at_ns: when that one was stopped (CLOCK_MONOTONIC). It always releases the borrowed
-  // thread, and may continue to run afterwards. kUnavailable, for a waiting thread: try again.
+  // thread, and may continue to run afterwards. kUnavailable: try again.
   std::function<absl::Status(BorrowedThread&, std::uint64_t stopped_at_ns)> callback;
   // Called once the agent is loaded under this name, on a thread of the injector, while the
   // target's thread is stopped: finds the agent and gives it its orders. Must not make calls

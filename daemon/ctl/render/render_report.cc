@@ -204,7 +204,7 @@ void append_callstack(const pb::Site& site, std::string& out) {
 
 void append_followed(const pb::Site& site, std::string& out) {
   absl::StrAppend(&out, "     allocated ", estimate_text(site.allocated()), " in ",
-                  format_count(site.samples()), " samples, promoted ",
+                  samples_text(site.samples()), ", promoted ",
                   share_text(site.promoted(), site.allocated()), ", died young ",
                   share_text(site.died_young(), site.allocated()), "\n     ",
                   lifetime_text(site.lifetime()), "\n");

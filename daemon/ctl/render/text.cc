@@ -34,6 +34,10 @@ std::string drops_text(const pb::Target& target, std::uint64_t n, bool given_up)
 
 std::string bytes_text(std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
+std::string samples_text(std::uint64_t samples) {
+  return absl::StrCat(format_count(samples), samples == 1 ? " sample" : " samples");
+}
+
 std::string names_text(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 8;
   std::string text;

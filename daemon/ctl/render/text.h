@@ -17,6 +17,7 @@ namespace memprofd::ctl {
 namespace pb = ::memprof::v1;
 
 std::string bytes_text(std::uint64_t bytes);              // "12.3 MiB"
+std::string samples_text(std::uint64_t samples);          // "12 samples"
 std::string upper_text(std::string_view text);            // ASCII letters only
 std::string_view level_word(pb::FindingLevel level);      // ok, warning, problem
 std::string estimate_text(const pb::Estimate& estimate);  // "12.3 MiB ± 0.4"
