@@ -22,7 +22,7 @@ struct packer {
 	uint64_t last_sample;
 	uint32_t tid;
 	uint32_t depth;
-	/* The last callstack, with the outermost frame at the end, as the runtime has it. */
+	/* The last callstack, with the outermost frame at the end, in the runtime's order. */
 	value slots[MEMPROF_PACKED_FRAMES];
 } __attribute__((aligned(64))); /* each domain writes its own */
 

@@ -182,7 +182,7 @@ void memprof_seed_domain(void) { (void)seed_domain(); }
 /* What the runtime keeps behind the generator of a domain. */
 struct drawn {
 	uint64_t numbers[STREAMS]; /* drawn in advance */
-	uint32_t used;		   /* so many of them */
+	uint32_t used;		   /* number of them in use */
 	uint64_t until_large;	   /* words until the next sample of a large block */
 };
 

@@ -121,7 +121,7 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_option("--c-heap-max-hits", config.native_heap_max_hits,
                  "Stop following malloc in observe mode when its probes cost more than N us of CPU "
                  "per second")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxNativeHeapMaxHits))
+      ->check(CLI::Range(std::uint64_t{1}, kMaxNativeHeapMaxHits).description(""))
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--mode", config.mode,
@@ -147,7 +147,7 @@ void add_target_options(CLI::App& app, Config& config) {
                  "Inject this agent library (default: the one installed with memprofd)")
       ->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Keep at most N frames of a callstack")
-      ->check(CLI::Range(1u, 1u << 20))
+      ->check(CLI::Range(1u, 1u << 20).description(""))
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
@@ -202,12 +202,15 @@ void add_heap_watch_options(CLI::App& app, Config& config) {
              "Minimum time between two snapshots of one target")
       ->default_str("1m")
       ->type_name("DURATION");
-  app.add_option("--snapshot.keep", watch.files.keep, "Keep the N newest snapshots")
-      ->check(CLI::Range(1, 100000))
+  app.add_option("--snapshot.keep", watch.files.keep,
+                 "Keep at most N snapshots; the program with the most loses its oldest one first")
+      ->check(CLI::Range(1, 100000).description(""))
       ->capture_default_str()
       ->type_name("N");
-  add_size(app, "--snapshot.max-bytes", watch.files.max_bytes, kMinStateBytes, kMaxTraceBytes,
-           "Take no more snapshots while the directory exceeds SIZE")
+  add_size(
+      app, "--snapshot.max-bytes", watch.files.max_bytes, kMinStateBytes, kMaxTraceBytes,
+      "Size limit of the directory; a new snapshot replaces old ones of the program with the most "
+      "bytes")
       ->default_str("10GiB");
   add_parsed(app, "--snapshot.max-pause", parse_duration, watch.max_pause_seconds,
              "Take no snapshot that would pause the target for longer")
@@ -252,18 +255,18 @@ void add_output_options(CLI::App& app, Config& config) {
   add_grpc_access_options(app, config);
   app.add_option("--top-sites", config.top_sites.each,
                  "Export Prometheus series for the K largest sites of each target")
-      ->check(CLI::Range(1, 10000))
+      ->check(CLI::Range(1, 10000).description(""))
       ->capture_default_str()
       ->type_name("K");
   app.add_option("--top-sites.total", config.top_sites.total,
                  "Export series for at most N sites in all; later targets share the remainder")
-      ->check(CLI::Range(1, 1000000))
+      ->check(CLI::Range(1, 1000000).description(""))
       ->capture_default_str()
       ->type_name("N");
   app.add_option(
          "--metrics.max-series", config.top_sites.series,
          "Export at most N series; omit the least important ones and the newest targets first")
-      ->check(CLI::Range(200, 10000000))
+      ->check(CLI::Range(200, 10000000).description(""))
       ->capture_default_str()
       ->type_name("N");
   app.add_flag("--metrics.by-pid", config.top_sites.histograms_by_pid,
@@ -349,8 +352,12 @@ ParsedConfig parse_config(int argc, char** argv) {
                  unexpected_argument_text(app.remaining(), "memprofd --help").c_str());
     parsed.exit_code = static_cast<int>(ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    parsed.exit_code = code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+    if (error.get_exit_code() == 0) {  // --help, --version
+      parsed.exit_code = app.exit(error);
+      return parsed;
+    }
+    std::fprintf(stderr, "memprofd: %s\n", error.what());
+    parsed.exit_code = static_cast<int>(ExitCode::kUsage);
   }
   return parsed;
 }

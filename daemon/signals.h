@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The signals that memprofd obeys: SIGINT and SIGTERM end it, SIGHUP has it read its files anew. A
-// terminal that is closed sends SIGHUP too; who closes it expects what runs there to end.
+// The signals that memprofd obeys: SIGINT and SIGTERM end it, SIGHUP reloads its files. Closing a
+// terminal also sends SIGHUP, which then ends memprofd.
 #pragma once
 
 #include <chrono>

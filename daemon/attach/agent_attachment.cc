@@ -141,7 +141,7 @@ memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
     kernel_capture_ = KernelCapture::take(program);
   }
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
-  log_info("pid {}: the runtime captures callstacks; the kernel does for {} targets of {}",
+  log_info("pid {}: using runtime capture, because {} other targets of {} use kernel capture",
            target_.pid, kMaxKernelCaptures, target_.exe);
   return MEMPROF_CAPTURE_BY_RUNTIME;
 }
@@ -209,7 +209,7 @@ void AgentAttachment::note_capture(const AgentStatus& status) {
   session_.capture = MEMPROF_CAPTURE_BY_RUNTIME;
   const std::string_view why = status.followed_since ? walk_state_text(status.walk_state)
                                                      : "the agent there is an older one";
-  log_warning("pid {}: {}; the runtime captures callstacks", target_.pid, why);
+  log_warning("pid {}: {}; switched to runtime capture", target_.pid, why);
 }
 
 absl::StatusOr<AgentAttachment::Progress> AgentAttachment::agent_progress() {
@@ -269,7 +269,7 @@ std::string AgentAttachment::keep_alive(bool sampling) const {
   if (!status.ok()) return "";  // the program ends, which is detected elsewhere
   if (status->state == MEMPROF_AGENT_SAMPLING && session_.capture == MEMPROF_CAPTURE_BY_AGENT &&
       status->walk_state != MEMPROF_WALK_OK)
-    return std::string(walk_state_text(status->walk_state)) + "; the runtime captures callstacks";
+    return std::string(walk_state_text(status->walk_state)) + "; switched to runtime capture";
   if (status->state == MEMPROF_AGENT_SAMPLING || status->state == MEMPROF_AGENT_ASIDE) return "";
   return status->state == MEMPROF_AGENT_STOPPED
              ? "the program has called Gc.Memprof.stop"
@@ -285,6 +285,9 @@ std::string AgentAttachment::waiting_for() const {
   if (is_stopped()) return "waiting: the program is stopped (SIGSTOP)";
   if (!control_ && !injector_) return "waiting: memprofd has not begun to load the agent";
   const Obstacle obstacle = injector_ ? injector_->obstacle() : Obstacle::kNone;
+  if (obstacle == Obstacle::kStack || obstacle == Obstacle::kSignalBlocked) {
+    return absl::StrCat(std::string(obstacle_text(obstacle)), ", or preload or link the agent");
+  }
   if (obstacle != Obstacle::kNone) return std::string(obstacle_text(obstacle));
   if (control_ && !plan_.may_inject) return "waiting for the program's next minor collection";
   return "waiting for the program's next allocation; if only its C code works, attach with --mode "

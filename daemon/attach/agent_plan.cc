@@ -41,7 +41,7 @@ absl::StatusOr<BorrowObstacle> why_not_borrowed(int pid) {
   if (status.shadow_stack) {
     return BorrowObstacle{
         absl::StrCat("pid ", pid,
-                     " runs with a shadow stack, which forbids to borrow a thread; start it "
+                     " runs with a shadow stack, which prevents the injection of code; start it "
                      "with LD_PRELOAD=libmemprof_agent.so, or without the shadow stack "
                      "(GLIBC_TUNABLES=glibc.cpu.x86_shstk=off)")};
   }
@@ -74,7 +74,8 @@ bool is_idle(const Target& target, const AgentLocation& agent) {
 absl::StatusOr<AgentPlan> use_agent_there(const Target& target, AgentPlan plan, bool may_borrow) {
   if (plan.there->state == MEMPROF_AGENT_UNSUPPORTED) {
     return no_agent(
-        absl::StrCat("pid ", target.pid, ": its agent found Gc.Memprof in use or unusable"));
+        absl::StrCat("pid ", target.pid,
+                     ": its agent found Gc.Memprof in use or unusable; restart the program"));
   }
   ASSIGN_OR_RETURN(const auto maps, target.memory->maps());
   auto libc = libc_of(target, maps);

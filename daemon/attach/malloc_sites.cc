@@ -124,7 +124,8 @@ absl::StatusOr<Definer> choose(std::vector<Definer> definers,
   std::ranges::stable_sort(definers, std::ranges::greater(), &Definer::rank);
   if (definers.size() > 1 && definers[0].rank() == definers[1].rank()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("both ", definers[0].path, " and ", definers[1].path, " have a malloc"));
+        absl::StrCat("both ", definers[0].path, " and ", definers[1].path,
+                     " define malloc, and which one is used is unknown; load only one of them"));
   }
   return std::move(definers[0]);
 }
@@ -141,8 +142,8 @@ absl::StatusOr<ArgumentEntry> entry_of(const Definer& definer, const FunctionRow
     if (const auto entry = find_argument_entry(code, symbol.address, read, row.wanted))
       return *entry;
   }
-  return absl::FailedPreconditionError(absl::StrCat("the code of ", std::string(row.name), " in ",
-                                                    definer.path, " is not understood"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot decode the code of ", std::string(row.name), " in ", definer.path));
 }
 
 // In glibc, calloc calls none of these functions, and reallocarray calls only realloc.
@@ -162,7 +163,8 @@ absl::Status add_place(const Definer& definer, const FunctionRow& row, const Elf
   ASSIGN_OR_RETURN(const ArgumentEntry entry, entry_of(definer, row, symbol));
   const auto offset = definer.file.elf->offset_of(symbol.address + entry.at);
   if (!offset)
-    return absl::FailedPreconditionError(absl::StrCat(std::string(row.name), " is in no file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(std::string(row.name), " is not in the file ", definer.path));
   ProbeSites& sites = row.function == MEMPROF_C_CALL_FREE ? places.frees : places.calls;
   if (std::ranges::find(sites.offsets, *offset) != sites.offsets.end()) return absl::OkStatus();
   sites.offsets.push_back(*offset);

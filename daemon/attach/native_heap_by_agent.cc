@@ -36,7 +36,10 @@ absl::Status NativeHeapByAgent::find(const AgentLocation& agent, bool borrowed) 
   // Filters are checked when a thread is borrowed. Without a borrowed thread it is unknown how a
   // filter treats calls that the program has never made.
   if (!borrowed && process->seccomp != 0) {
-    return absl::FailedPreconditionError("the program runs under a seccomp filter");
+    return absl::FailedPreconditionError(
+        "the program runs under a seccomp filter, which may forbid the agent's system calls; "
+        "attach "
+        "without --no-inject, so that memprofd can check it");
   }
   const NativeHeapControl control(target_->pid, *target_->memory, agent.native_heap_address,
                                   note_place(), filters_of(*process));

@@ -33,8 +33,7 @@ std::string why_not_here(const Target& target) {
   const absl::Status known = check_capability(target.abi, Capability::kNativeHeap);
   if (!known.ok()) return std::string(known.message());
   if (!uprobe_sessions_work()) {
-    return "this kernel has no probes that choose the returns which they wait for; "
-           "boot Linux 6.13 or later, or let the agent in";
+    return "this kernel has no uprobe sessions; boot Linux 6.13 or later, or allow the agent";
   }
   const auto process = ProcFs().status(target.pid);
   if (process.ok() && process->seccomp != 0 && !returns_pass_filters()) {
@@ -42,8 +41,7 @@ std::string why_not_here(const Target& target) {
            "boot Linux 6.14 or later";
   }
   if (target.abi.domains && !target.state_offset) {
-    return "the place where its threads keep their domains is unknown; keep its symbol table (no "
-           "strip)";
+    return "cannot find the domain state of its threads; keep its symbol table (no strip)";
   }
   return "";
 }
@@ -90,9 +88,9 @@ void NativeHeapByProbes::begin(KernelSide& kernel) {
 void NativeHeapByProbes::watch() {
   if (state_ == State::kCounting && Clock::now() - counted_since_ >= kCountFor) end_counting();
   if (state_ == State::kFollowing && probes_->over_budget()) {
-    end(absl::StrCat("its calls have cost more than ", max_hits_,
-                     " probe hits in a second; grant more with --c-heap-max-hits and attach again, "
-                     "or let the agent in"));
+    end(absl::StrCat("its malloc probes cost more than ", max_hits_,
+                     " us in one second; raise --c-heap-max-hits and attach again, or allow the "
+                     "agent"));
   }
 }
 
@@ -101,10 +99,9 @@ void NativeHeapByProbes::end_counting() {
   const auto a_second =
       static_cast<std::uint64_t>(static_cast<double>(probes_->hits()) / took.count());
   if (a_second > max_hits_) {
-    return end(absl::StrCat("its calls of malloc and free cost ", a_second,
-                            " probe hits a second, and ", max_hits_,
-                            " are granted; grant more with --c-heap-max-hits and attach again, or "
-                            "let the agent in"));
+    return end(absl::StrCat("its calls of malloc and free would cost ", a_second,
+                            " us per second, but the limit is ", max_hits_,
+                            "; raise --c-heap-max-hits and attach again, or allow the agent"));
   }
   probes_->arm();
   state_ = State::kFollowing;

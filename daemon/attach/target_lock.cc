@@ -128,8 +128,9 @@ absl::StatusOr<TargetLock> TargetLock::acquire(int pid, std::uint64_t start_time
   if (errno != EADDRINUSE) return file_error(errno, action);
   const Holder holder = find_holder(socket.get(), address, length);
   if (!holder.is_memprofd) {
-    log_warning("pid {}: another user's process ({}) has taken the name @{}, it is ignored", pid,
-                holder.pid, name);
+    log_warning(
+        "pid {}: ignoring a process of another user ({}) that has taken the socket name @{}", pid,
+        holder.pid, name);
     return TargetLock(UniqueFd());
   }
   if (holder.pid == ::getpid()) {

@@ -31,13 +31,13 @@ absl::Status add_labels(const std::vector<std::string>& labels, pb::AdjustReques
   return absl::OkStatus();
 }
 
-// "off, each 100 ms"
+// "off, every 100 ms"
 std::string request_text(const pb::AdjustRequest& request) {
   std::vector<std::string> parts;
   if (request.has_enabled()) parts.push_back(request.enabled() ? "on" : "off");
   if (request.has_period_ms()) {
-    parts.push_back(request.period_ms() == 0 ? "with the period of the program"
-                                             : absl::StrCat("each ", request.period_ms(), " ms"));
+    parts.push_back(request.period_ms() == 0 ? "with the program's period"
+                                             : absl::StrCat("every ", request.period_ms(), " ms"));
   }
   return absl::StrJoin(parts, ", ");
 }
@@ -63,7 +63,8 @@ absl::Status run_adjust(const Options& options, const AdjustOptions& adjust) {
   ASSIGN_OR_RETURN(const int pid, pid_to_use(client, options.pid));
   request.set_pid(pid);
   ASSIGN_OR_RETURN(const pb::AdjustResponse done, client.adjust(request));
-  return print(absl::StrCat(done.count(), " of pid ", pid, ": ", asked, "\n"));
+  return print(absl::StrCat("pid ", pid, ": changed ", done.count(),
+                            done.count() == 1 ? " value: " : " values: ", asked, "\n"));
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ void add_adjust(const CommandLine& line, CLI::App& app) {
   app.add_flag("--on", adjust.on, "Resume updating the values")->excludes(off);
   app.add_option("--period", adjust.period_ms,
                  "Call value functions every N ms; 0: as the program registered them")
-      ->check(CLI::Range(0, 86'400'000));
+      ->check(CLI::Range(0, 86'400'000).description(""));
 }
 
 }  // namespace memprofd::ctl

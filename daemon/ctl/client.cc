@@ -49,8 +49,8 @@ constexpr const char* kPublicAuthorities[] = {"/etc/ssl/certs/ca-certificates.cr
 std::string tls_cause(const std::string& why) {
   if (absl::StrContains(why, "CERTIFICATE_VERIFY_FAILED") ||
       absl::StrContains(why, "certificate verify failed")) {
-    return "its certificate is not signed by an authority of --tls.ca, has expired, or is for "
-           "another name than that of --address; check these";
+    return "its certificate has expired, is not signed by a CA in --tls.ca, or does not match the "
+           "host in --address";
   }
   return absl::StrCat(why,
                       "; check --tls.ca, --tls.cert and --tls.key, and that memprofd has "
@@ -109,7 +109,7 @@ absl::Status check(const Endpoint& endpoint) {
   }
   if (endpoint.with_tls() && absl::StartsWith(address, kHttp)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--address ", address, ": http:// is without TLS; write https://, or leave out --tls.*"));
+        "--address ", address, ": http:// does not use TLS; write https://, or omit --tls.*"));
   }
   if (endpoint.tls.cert_file.empty() != endpoint.tls.key_file.empty()) {
     return absl::InvalidArgumentError(
@@ -196,7 +196,7 @@ absl::Status Client::unreachable(const std::string& why) const {
   const bool closed = absl::StrContains(why, "losed") || absl::StrContains(why, "reset");
   if (closed && !endpoint_.address.empty()) {
     return absl::UnavailableError(absl::StrCat(
-        "memprofd at ", endpoint_.target(), " closes the connection; it may want ",
+        "memprofd at ", endpoint_.target(), " closed the connection; it may require ",
         endpoint_.with_tls() ? "a certificate over TLS: --tls.cert FILE --tls.key FILE"
                              : absl::StrCat("TLS: --address https://", endpoint_.target())));
   }
@@ -204,7 +204,9 @@ absl::Status Client::unreachable(const std::string& why) const {
   if (endpoint_.address.empty() && ::access(path.c_str(), F_OK) == 0 &&
       ::access(path.c_str(), W_OK) != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("no permission for ", path, "; run memprofctl as root"));
+        absl::StrCat("cannot connect to ", path,
+                     ": permission denied; run memprofctl as root or as a member of the socket's "
+                     "group"));
   }
   return absl::UnavailableError(
       absl::StrCat("memprofd does not answer at ", endpoint_.target(),

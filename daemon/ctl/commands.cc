@@ -101,7 +101,10 @@ absl::Status set_native_heap(const AttachOptions& own, pb::AttachRequest& reques
 }
 
 absl::Status run_attach(const Options& options, const AttachOptions& own) {
-  if (options.pid <= 0) return absl::InvalidArgumentError("missing argument --pid PID");
+  if (options.pid <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bad pid ", options.pid, ": write a number above 0"));
+  }
   pb::AttachRequest request;
   request.set_pid(options.pid);
   request.set_if_needed(own.if_needed);
@@ -198,7 +201,7 @@ void add_targets(const CommandLine& line, CLI::App& app) {
   CLI::Option* ended =
       app.add_flag("--ended", own.ended, "List ended targets and how they ended, latest first");
   app.add_flag("--all", own.discovered,
-               "List all OCaml programs that run here, and why each is or is not profiled")
+               "List all OCaml processes on memprofd's machine, and why each is or is not profiled")
       ->excludes(ended);
   add_format(app, line.options().format, {kTable, kJson});
 }
@@ -248,7 +251,8 @@ void add_rate(const CommandLine& line, CLI::App& app) {
 
 void add_doctor(const CommandLine& line, CLI::App& app) {
   line.set_up(app, "Check kernel, privileges and a process, and suggest remedies", &run_doctor);
-  add_pid(app, line.options().pid, "pid,--pid");
+  app.add_option("pid,--pid", line.options().pid,
+                 "Also check this process (default: only the kernel and the privileges)");
   add_format(app, line.options().format, {kTable, kJson});
 }
 

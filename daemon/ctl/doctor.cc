@@ -42,7 +42,7 @@ void add_kernel(pb::DiagnoseResponse& out) {
     add(out, pb::FINDING_LEVEL_OK, "privileges", "everything that memprofd needs", "");
   } else {
     add(out, pb::FINDING_LEVEL_WARNING, "privileges",
-        absl::StrCat("not here: ", absl::StrJoin(missing, ", ")),
+        absl::StrCat("this user lacks ", absl::StrJoin(missing, ", ")),
         "start memprofd as root (memprofctl needs access to its socket only), or profile without "
         "root: memprofctl run");
   }

@@ -54,7 +54,7 @@ absl::StatusOr<pb::TakeHeapRequest> HeapTaking::request(int pid,
     ASSIGN_OR_RETURN(const double seconds, parse_duration(max_pause));
     if (seconds == 0) {
       return absl::InvalidArgumentError(
-          "--max-pause 0 would allow none: give a time above 0, or leave it out for 50ms");
+          "--max-pause 0 allows no snapshot: give a time above 0, or omit it (default: 50ms)");
     }
     request.mutable_snapshot()->set_max_pause_seconds(seconds);
   }

@@ -238,7 +238,7 @@ absl::Status run_leaks(const Options& options, const LeaksOptions& own) {
   ASSIGN_OR_RETURN(const SelectionSpec spec,
                    selection_of(options.query, static_cast<std::int64_t>(realtime_ns())));
   if (!spec.target.file.empty() && seconds > 0) {
-    return absl::InvalidArgumentError("--for needs a running program; a file does not grow");
+    return absl::InvalidArgumentError("--for needs a running program, not a file");
   }
   pb::ListLeaksRequest request;
   ASSIGN_OR_RETURN(*request.mutable_selection()->mutable_filter(),

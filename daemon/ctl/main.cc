@@ -153,7 +153,7 @@ class Program {
   }
 
  private:
-  // For errors of which CLI11's own message lacks the cause or the remedy; else empty.
+  // Empty if CLI11 prints help or the version.
   std::string usage_message(const CLI::ParseError& error) {
     std::string path;
     const CLI::App* command = &app_;
@@ -166,7 +166,9 @@ class Program {
     if (what == kNoCommand) {
       const std::string list = "; `memprofctl " + path + "--help` lists all commands";
       if (rest.empty()) return "missing command" + list;
-      if (rest[0].starts_with('-')) return "";
+      if (rest[0].starts_with('-')) {
+        return memprofd::unexpected_argument_text(rest, "memprofctl " + path + "--help");
+      }
       return "unknown command \"" + path + rest[0] + "\"" + list;
     }
     if (what == kNoPid) return "missing argument PID";
@@ -174,7 +176,12 @@ class Program {
     if (path == "top " && std::ranges::find(rest, "--last") != rest.end()) {
       return "top has no --last; its option for a time is --window, such as --window 1m";
     }
-    if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return "";
+    if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
+      if (error.get_exit_code() == 0) return "";  // --help, --version
+      // The message about a value says which ones are allowed.
+      if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return what;
+      return what + "; `memprofctl " + path + "--help` lists the options";
+    }
     for (const std::string& word : rest) {
       if (command != &app_ && command->get_option_no_throw(word) != nullptr) {
         return "write " + word + " after the command: memprofctl " + path + word + " ...";

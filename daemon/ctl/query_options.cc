@@ -162,7 +162,7 @@ void add_order(CLI::App& app, QueryOptions& options) {
       app, "-s,--sort", order_words(), [&](pb::Measure order) { options.order = order; },
       "Sort by MEASURE, largest first (default: live)");
   app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
-      ->check(CLI::Range(0, 1'000'000'000))
+      ->check(CLI::Range(0, 1'000'000'000).description(""))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
@@ -171,9 +171,10 @@ void add_pid(CLI::App& app, int& pid, const char* names) {
 }
 
 void add_sampling_rate(CLI::App& app, const char* names, std::string& rate, std::string& interval) {
-  app.add_option(names, rate, "Samples per allocated word, such as 1e-5");
+  app.add_option(names, rate, "Samples per allocated word, such as 1e-5")->type_name("RATE");
   app.add_option("--sampling-interval", interval,
-                 "Take one sample per SIZE allocated bytes instead, such as 512KiB");
+                 "Take one sample per SIZE allocated bytes instead, such as 512KiB")
+      ->type_name("SIZE");
 }
 
 void add_trace_version(CLI::App& app, int& version) {

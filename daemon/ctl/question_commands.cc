@@ -262,7 +262,8 @@ absl::StatusOr<double> window_seconds(const std::string& text) {
 absl::Status run_top(const Options& options, const TopOptions& own) {
   ASSIGN_OR_RETURN(const SelectionSpec spec, selection_of(options.query, now_ns()));
   if (!spec.target.file.empty()) {
-    return absl::InvalidArgumentError("a file does not change; use: memprofctl report FILE");
+    return absl::InvalidArgumentError(
+        "top needs a running target, not a file; use: memprofctl report FILE");
   }
   if (spec.range.ByteSizeLong() > 0) {
     return absl::InvalidArgumentError(
@@ -358,7 +359,7 @@ void add_top(const CommandLine& line, CLI::App& app) {
   add_grouping(app, options.query);
   add_format(app, options.format, {kTable, kJson});
   app.add_option("-d,--interval", own.interval_seconds, "Seconds between frames")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(CLI::Range(0.1, 3600.0).description(""))
       ->capture_default_str();
   app.add_option("-w,--window", own.window,
                  "Compute rates and lifetimes over the last DURATION, or since the attach (all)")

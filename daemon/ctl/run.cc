@@ -184,11 +184,11 @@ class ChildReports : public RunChildrenUser {
     }
     if (processes_ > kept_.size()) {
       absl::StrAppend(&out, "\nmemprofctl: ", processes_ - kept_.size(),
-                      " more processes, which allocated less\n");
+                      " more processes, with fewer allocations, are not shown\n");
     }
     if (without_files_ > 0) {
-      absl::StrAppend(&out, "memprofctl: ", without_files_, " processes have no files: the first ",
-                      kMostFiles, " have\n");
+      absl::StrAppend(&out, "memprofctl: no files were written for ", without_files_,
+                      " processes, only for the first ", kMostFiles, "\n");
     }
     return out;
   }
@@ -221,8 +221,8 @@ class ChildReports : public RunChildrenUser {
     }
     if (without_sum_ > 0) {
       absl::StrAppend(&out, "\nmemprofctl: ", without_sum_,
-                      " processes are of further programs: ", "no more than ", kMostPrograms,
-                      " are summed\n");
+                      " processes of other programs are not shown: only ", kMostPrograms,
+                      " programs are summed\n");
     }
     return out;
   }
@@ -267,12 +267,12 @@ std::string not_profiled_text(const RunChildren& children) {
 // The reason why there is nothing to report.
 std::string why_nothing(const RunTarget& run, const std::string& program) {
   if (!run.problem().empty()) {
-    return absl::StrCat("not profiled: ", program, " ", run.problem());
+    return absl::StrCat("not profiled: ", program, ": ", run.problem());
   }
   return absl::StrCat(
       "not profiled: no OCaml program has loaded the agent; ", program,
-      " may be of another language, bytecode, statically linked or setuid, or may have cleared its "
-      "environment (env -i, sudo): name the OCaml program itself");
+      " may be written in another language, be bytecode, statically linked or setuid, or have "
+      "cleared its environment (env -i, sudo); run the OCaml program itself");
 }
 
 // If a rule is broken, memprofctl's exit code shows that, unless the program itself has failed. A

@@ -36,7 +36,7 @@ absl::StatusOr<FileFormat> format_of(const std::string& file) {
   if (absl::EndsWith(file, kTraceEnding)) return FileFormat{kTraceEnding};
   if (absl::EndsWith(file, kJsonEnding)) return FileFormat{kJsonEnding};
   return absl::InvalidArgumentError(
-      absl::StrCat("--out ", file, ": the name's ending selects the format: ", endings));
+      absl::StrCat("--out ", file, ": unknown extension; use one of ", endings));
 }
 
 absl::StatusOr<std::string> content_of(Questions& questions, int pid,

@@ -19,8 +19,8 @@ CLI::Option* add_options(CLI::App& app, Options& options, RunOptions& own,
       app.add_option("program", own.program, "The program and its arguments, after --")
           ->type_name("PROGRAM [ARGUMENT...]");
   app.add_option("--out", own.outs,
-                 "Write to this file, in the format that its name ends in; may be repeated "
-                 "(.ctf, .pb.gz, .html, .speedscope.json, .folded, .json)")
+                 "Write to this file; its extension selects the format: .ctf, .pb.gz, .html, "
+                 ".speedscope.json, .flame.json, .folded, .collapsed or .json; repeatable")
       ->type_name("FILE")
       ->expected(1)
       ->allow_extra_args(false)
@@ -94,12 +94,13 @@ void add_check(const CommandLine& line, CLI::App& app) {
   add_rule(app, own, "--max-peak", &RuleOptions::max_peak, "Limit live bytes at the peak");
   add_rule(app, own, "--max-allocated", &RuleOptions::max_allocated, "Limit all allocated bytes");
   add_rule(app, own, "--max-growth", &RuleOptions::max_growth,
-           "Limit growth between major collections in the second half of the run; 0: no growth");
+           "Limit the growth of leaking sites in the second half of the run; 0: no leak");
   add_rule(app, own, "--max-lifetime", &RuleOptions::max_lifetime,
            "Limit the lifetime of 99 % of the allocated bytes", "[REGEX=]DURATION");
   add_rule(app, own, "--max-age", &RuleOptions::max_age,
            "Limit the age of the oldest block that is alive at the end", "[REGEX=]DURATION");
-  add_text(app, own, "--rules", &RuleOptions::file, "Read rules from this YAML file, too", "FILE");
+  add_text(app, own, "--rules", &RuleOptions::file, "Also check the rules in this YAML file",
+           "FILE");
   add_text(app, own, "--baseline", &RuleOptions::baseline,
            "Limit live and allocated bytes to those of an earlier run --out FILE.json", "FILE");
   add_text(app, own, "--tolerance", &RuleOptions::tolerance,

@@ -137,12 +137,12 @@ class PidRun {
   absl::Status check_waiting() {
     const auto waited = Clock::now() - begun_at_;
     if (ended_ || replaced_) {
-      return absl::NotFoundError(absl::StrCat("not profiled: pid ", pid(), " ended",
-                                              replaced_ ? " (it runs another program since)" : "",
-                                              " before sampling began"));
+      return absl::NotFoundError(absl::StrCat(
+          "not profiled: pid ", pid(), replaced_ ? " became another program (exec)" : " ended",
+          " before sampling began"));
     }
     if (interrupted_ && waited < kPatience) {
-      return not_profiled("was not sampled yet when Ctrl-C or a signal came");
+      return not_profiled("was interrupted before sampling began");
     }
     if (interrupted_ || (seconds_ > 0 && waited >= std::max(kPatience, Seconds(seconds_)))) {
       return not_profiled(process_.why_waiting());
@@ -176,7 +176,7 @@ absl::Status profile_running(int pid, const RunOptions& options, const AgentFile
   double seconds = 0;
   if (options.duration) {
     ASSIGN_OR_RETURN(seconds, parse_duration(*options.duration));
-    if (!(seconds > 0)) return absl::InvalidArgumentError("--for 0 is no time; give one above 0");
+    if (!(seconds > 0)) return absl::InvalidArgumentError("--for must be above 0, such as 30s");
   }
   std::atomic<bool> interrupted{false};
   Interrupt interrupt;  // before the processes that read the target's memory, which inherit it

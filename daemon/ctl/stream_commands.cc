@@ -39,7 +39,7 @@ absl::StatusOr<int> running_target(const Options& options) {
   ASSIGN_OR_RETURN(const TargetSpec target, parse_target(options.query.target));
   if (!target.file.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(target.file, " is not a pid; give that of a target"));
+        absl::StrCat(target.file, " is not a pid; give the pid of a target"));
   }
   ASSIGN_OR_RETURN(const QuestionTarget asked, ask(target, options.endpoint));
   return asked.pid;

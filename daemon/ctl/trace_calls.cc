@@ -78,7 +78,7 @@ void add_trace_calls(const CommandLine& line, CLI::App& app) {
                  "Stop when the probes are hit more than N times in one second (default: 20000)")
       ->check(CLI::PositiveNumber);
   app.add_option("-d,--interval", calls.interval, "Seconds between two rows of counts")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(CLI::Range(0.1, 3600.0).description(""))
       ->capture_default_str();
   add_format(app, line.options().format, {kTable, kJson});
 }

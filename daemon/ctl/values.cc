@@ -67,6 +67,10 @@ absl::Status measure_too_large(HeapTaking& taking, int pid, const std::string& m
 
 absl::Status run_values(const Options& options, const ValuesOptions& own) {
   if (own.watch) {
+    if (!own.graph_of.empty() || own.by_domain || own.from_snapshot || !own.duration.empty()) {
+      return absl::InvalidArgumentError(
+          "values --watch takes no --graph, --by-domain, --snapshot or --for");
+    }
     return run_watch(options, {.names = {own.pattern.empty() ? "." : own.pattern},
                                .with_contents = own.with_contents,
                                .no_daemon = own.no_daemon});
@@ -134,24 +138,19 @@ void add_values(const CommandLine& line, CLI::App& app) {
   app.add_flag("--contents", own.with_contents,
                "Show the contents of strings, which may be secret");
   app.add_option("-n,--limit", own.limit, "Show at most N values")
-      ->check(CLI::Range(1, 100'000))
+      ->check(CLI::Range(1, 100'000).description(""))
       ->capture_default_str();
-  CLI::Option* watch =
-      app.add_flag("--watch", own.watch, "Print values as they change, like watch")->group("");
+  app.add_flag("--watch", own.watch, "Print values as they change, like watch")->group("");
   app.add_option("--graph", own.graph_of, "Show one value as a graph of all blocks that it reaches")
-      ->type_name("NAME")
-      ->excludes(watch);
-  app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain")
-      ->excludes(watch);
+      ->type_name("NAME");
+  app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain");
   app.add_flag("--snapshot", own.from_snapshot,
                "Measure values that are too large to read from the running process in a heap "
-               "snapshot, which pauses it briefly")
-      ->excludes(watch);
+               "snapshot, which pauses it briefly");
   add_no_daemon(app, own.no_daemon);
   app.add_option("--for", own.duration,
                  "Read twice, DURATION apart, and show first what has grown, with its growth")
-      ->type_name("DURATION")
-      ->excludes(watch);
+      ->type_name("DURATION");
   add_max_pause(app, own.max_pause);
   add_format(app, options.format, {kTable, kJson, kDot});
   add_watch(line, *app.add_subcommand("watch"));

@@ -62,7 +62,7 @@ class Pauses {
 };
 
 // Returns true if a user at a terminal has chosen to continue. Without memprofd, which would resume
-// the program, nobody is asked.
+// the program, it does not ask.
 absl::StatusOr<bool> stop_at(const std::string& pause, const Options& options, Client& client,
                              int pid, bool no_daemon) {
   const bool is_asked = ::isatty(STDIN_FILENO) != 0 && !options.json() && !no_daemon;
@@ -199,7 +199,7 @@ void add_watch(const CommandLine& line, CLI::App& app) {
       ->required();
   add_pid(app, line.options().pid);
   app.add_option("-d,--interval", watch.period, "Seconds between reads")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(CLI::Range(0.1, 3600.0).description(""))
       ->capture_default_str();
   app.add_option("-n,--count", watch.times, "Stop after N reads");
   app.add_flag("--contents", watch.with_contents,

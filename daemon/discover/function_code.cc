@@ -202,7 +202,7 @@ bool is_emulated(const X86Instruction& code) {
          (code.opcode == 0x90 || (code.opcode & 0xf8) == 0x50);
 }
 
-// The first instruction of the first block that the kernel emulates.
+// The first instruction in the first block that the kernel can emulate.
 const DecodedInstruction* cheap_entry(const std::vector<DecodedInstruction>& all) {
   for (const DecodedInstruction& one : all) {
     if (is_emulated(one.code)) return &one;

@@ -206,10 +206,10 @@ absl::StatusOr<CopySpeed> rehearse_copy(int pid) {
   ::munmap(shared, kPageBytes);
   if (speed) return *speed;
   return absl::ResourceExhaustedError(absl::StrCat(
-      "memprofd could not measure the copy of a process of its own: ",
-      error != 0 ? std::strerror(error) : "it took no measurable time",
+      "cannot predict the pause, because a trial copy failed: ",
+      error != 0 ? std::strerror(error) : "it was too fast to measure",
       error == EAGAIN ? "; raise the limit of memprofd's threads (TasksMax=, ulimit -u)"
-                      : "; ask again later"));
+                      : "; try again"));
 }
 
 absl::Status check_pause(int pid, const CopyCost& cost, double max_pause_seconds) {

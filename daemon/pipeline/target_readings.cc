@@ -139,7 +139,7 @@ absl::StatusOr<GcStats> TargetReadings::gc_now(const AgentStatus* agent) {
   if (const HeapMeter* meter = pipeline_.heap_meter()) {
     return read_observed_gc_stats(memory, target_.gc_counters, meter->totals());
   }
-  if (agent == nullptr) return absl::NotFoundError("only the agent knows the domains");
+  if (agent == nullptr) return absl::NotFoundError("domains are unknown without an agent");
   return read_domain_gc_stats(memory, target_.abi, target_.gc_counters, domains(*agent),
                               agent->ended_words);
 }

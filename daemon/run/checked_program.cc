@@ -135,7 +135,7 @@ std::string CheckedProgram::why_not_checked(const ProgramEnd& end) const {
   if (!may_assert_.value_or(false) || answered_ > 0) return "";
   // A program that was killed may have made assertions that were not seen.
   if (!has_assertions_ && end.cause == EndCause::kExit) return "";
-  return "the program ended without its exit functions (at_exit); call Memprof_check.verify before";
+  return "the program ended without running at_exit; call Memprof_check.verify before it ends";
 }
 
 }  // namespace memprofd

@@ -28,7 +28,7 @@ namespace memprofd {
 // True if a program may make assertions: its file has the library's registry.
 bool may_assert(const std::string& path);
 
-// Owned by one thread, that of the target.
+// Owned by the thread that owns the RunTarget.
 class CheckedProgram {
  public:
   // Reads a complete heap file, with types of the source if they are found.

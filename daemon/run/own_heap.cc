@@ -85,7 +85,7 @@ absl::Status OwnHeap::update() {
   run_->update();
   if (!run_->problem().empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("pid ", process_->target().pid, " ", run_->problem()));
+        absl::StrCat("pid ", process_->target().pid, ": ", run_->problem()));
   }
   if (!run_->sampling()) {
     process_->ask_for_collection();

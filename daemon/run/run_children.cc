@@ -25,13 +25,13 @@ namespace {
 
 constexpr std::uint64_t kPatienceNs = 1'000'000'000;  // for a request
 constexpr int kBacklog = 4096;  // connections that gave up before they were accepted count too
-constexpr char kGaveUp[] = "has ended, or has not waited for an answer";
+constexpr char kGaveUp[] = "ended, or did not wait for a reply";
 constexpr int kAncestors = 64;  // number of ancestors that are examined
 
 absl::Status no_socket() {
   return absl::ResourceExhaustedError(
       absl::StrCat("cannot make a socket for the program's children: ", std::strerror(errno),
-                   "; --children no does without"));
+                   "; use --children no to run without it"));
 }
 
 // True if an agent in that program has taken memory before: the program is linked with the agent
@@ -168,7 +168,8 @@ void RunChildren::start(const Waiting& waiting, const memprof_share_request& req
   }
   std::erase_if(children_, [](const Child& child) { return child.target == nullptr; });
   if (children_.size() >= kMostTargets) {
-    return refuse(program, absl::StrCat("is one of more than ", kMostTargets, " at a time"));
+    return refuse(program,
+                  absl::StrCat("exceeds the limit of ", kMostTargets, " processes at a time"));
   }
   Child child{pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), nullptr,
               request.kind == MEMPROF_SHARE_FORKED};

@@ -263,7 +263,7 @@ std::string RunTarget::why_not_sampling() const {
   const auto status = agent_.status();
   if (!status.ok()) return "";
   if (has_lapsed()) {
-    return absl::StrCat("was not sampled any more, because memprofctl was stopped for more than ",
+    return absl::StrCat("is no longer sampled, because memprofctl was stopped for more than ",
                         AgentControl::kLeaseNs / 1'000'000'000, " s");
   }
   if (status->generation != generation_) return "";
@@ -271,7 +271,7 @@ std::string RunTarget::why_not_sampling() const {
     case MEMPROF_AGENT_IN_USE:
       return "uses Gc.Memprof itself; its tracker was not touched";
     case MEMPROF_AGENT_UNSUPPORTED:
-      return "has a modified OCaml runtime, whose Gc.Memprof is not understood";
+      return "has a modified OCaml runtime with an unknown layout of Gc.Memprof";
     case MEMPROF_AGENT_STOPPED:
       return "has called Gc.Memprof.stop";
     case MEMPROF_AGENT_ASIDE:

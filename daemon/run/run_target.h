@@ -72,8 +72,8 @@ class RunTarget final : public SnapshotSource {
 
   // Seconds for which samples have been taken; 0 before.
   double sampled_seconds() const;
-  // Words that the program has allocated at least while it was sampled, by the runtime's own
-  // counters, which may have been read a moment before its end; nothing: they cannot be read.
+  // Lower bound of the words allocated while the program was sampled, from the runtime's counters;
+  // they may have been read shortly before its end. nullopt: they cannot be read.
   std::optional<double> allocated_words() const;
   // True if the agent has announced the session.
   bool sampling() const { return begun() && pipeline_->announced(generation_); }

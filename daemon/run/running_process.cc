@@ -299,7 +299,7 @@ absl::StatusOr<std::optional<SharedAgent>> RunningProcess::take_answer() {
       return std::nullopt;
     }
     return absl::FailedPreconditionError(absl::StrCat(
-        "pid ", target_.pid, " closes file descriptors that it does not know; ", kStartByRun));
+        "pid ", target_.pid, " closes file descriptors that it did not open; ", kStartByRun));
   }
   RETURN_IF_ERROR(file.status());
   ASSIGN_OR_RETURN(SharedAgent agent, SharedAgent::adopt(*std::move(file)));
@@ -313,11 +313,11 @@ std::string RunningProcess::why_waiting() const {
   }
   const char* const lacks =
       step_ == Step::kEnding
-          ? "has not allocated enough in this time, so its session with another profiler goes on"
-      : step_ == Step::kLoading
-          ? "has not allocated enough in this time on a thread with 64 KiB of free stack "
-            "(ulimit -s), which is where it loads the agent"
-          : "has not allocated enough in this time, which is when sampling begins";
+          ? "has not allocated enough yet to end its session with another profiler"
+      : step_ == Step::kLoading ? "has not allocated enough yet on a thread with 64 KiB of free "
+                                  "stack (ulimit -s) to load "
+                                  "the agent"
+                                : "has not allocated enough yet for sampling to begin";
   return absl::StrCat(lacks, "; give it work, or wait longer");
 }
 

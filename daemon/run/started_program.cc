@@ -81,7 +81,8 @@ absl::Status start_error(int error, const std::string& command) {
   // As in shells, a program is not looked for in the current folder by its mere name, which is the
   // one that dune gives it. EACCES: a folder of PATH cannot be read.
   if (!absl::StrContains(command, '/') && ::access(command.c_str(), X_OK) == 0) {
-    return absl::NotFoundError(absl::StrCat(text, "; it is no command: write ./", command));
+    return absl::NotFoundError(
+        absl::StrCat(text, "; the current folder is not in PATH: write ./", command));
   }
   if (error == ENOENT) return absl::NotFoundError(absl::StrCat(text, "; check the name"));
   if (error == EACCES || error == ENOEXEC) return absl::PermissionDeniedError(text);

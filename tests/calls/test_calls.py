@@ -276,7 +276,7 @@ class Ends(CallsTest):
         target = self.target("traced")
         message = json.loads(self.daemon().ctl("trace-calls", "^Traced", "--pid", target.pid, "--duration", "0.3s",
                                                "-o", "json").stdout.splitlines()[-1])
-        self.assertEqual("the time is over", message["why_ended"])
+        self.assertEqual("the duration has elapsed", message["why_ended"])
         self.assertGreaterEqual(float(message["seconds"]), 0.3)
 
 

@@ -74,7 +74,7 @@ class Check(RunCase):
         self.assertRegex(done.stderr, "(?m)^UNKNOWN constant is unreachable: not checked: 1 marked values? ")
         done = self.check("leak 1\nquit\n")
         self.assertEqual(128 + signal.SIGKILL, done.returncode, done.stderr)
-        self.assertRegex(done.stderr, "(?m)^UNKNOWN assertions of the program: not checked: the program ended without its exit functions")
+        self.assertRegex(done.stderr, "(?m)^UNKNOWN assertions of the program: not checked: the program ended without running at_exit")
 
     def test_results_for_ci(self):
         """Rules and assertions form one list."""

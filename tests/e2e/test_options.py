@@ -96,7 +96,7 @@ class Help(unittest.TestCase):
         for spelling in ("-o", "--output"):
             done = subprocess.run([BUILD / "memprofctl", "record", spelling, "trace.ctf"], capture_output=True, text=True)
             self.assertEqual(USAGE, done.returncode)
-            self.assertEqual("-o,--output: selects a format; name the file with --out trace.ctf",
+            self.assertEqual("memprofctl: -o,--output: selects a format; name the file with --out trace.ctf",
                              done.stderr.splitlines()[0])
         self.assertNotRegex(help_of("memprofctl", "record"), r"[ ,]-o\b")
 
@@ -150,7 +150,11 @@ class BadOptions(unittest.TestCase):
 
     def test_arguments_of_memprofctl(self):
         for words, text in ((("attach", "abc"), "bad pid abc"), (("attach",), "missing argument PID"),
+                            (("attach", "0"), "bad pid 0: write a number above 0"),
                             (("top", "--last", "1m"), "--window 1m"),
+                            (("check",), "program is required; `memprofctl check --help` lists the options"),
+                            (("--foo",), "there is no option --foo; `memprofctl --help` lists the options"),
+                            (("values", "--watch", "--by-domain"), "--watch takes no --graph, --by-domain, --snapshot or --for"),
                             (("targets", "--pid", "3"), "there is no option --pid; `memprofctl targets --help` lists the options"),
                             (("values", "show", "--cmt", "x"), "no option --cmt; `memprofctl values --help` lists the options"),
                             (("run", "-n", "3", "--", "ls"), "no option -n; `memprofctl run --help` lists the options"),
@@ -162,6 +166,12 @@ class BadOptions(unittest.TestCase):
     def test_an_option_that_there_is_not(self):
         self.assertEqual("memprofd: there is no option --nmae; `memprofd --help` lists the options\n", said_of("--nmae", "shop"))
         self.assertEqual('memprofd: unexpected argument "shop"; `memprofd --help` lists the options\n', said_of("shop"))
+
+    def test_a_value_that_is_not_allowed(self):
+        self.assertRegex(said_of("--pid", "x"), r"\Amemprofd: .*is not a pid.*\n\Z")
+        self.assertRegex(said_of("--c-heap-max-hits", "0"), r"\Amemprofd: .*not in range 1 to \d+\n\Z")
+        self.assertNotIn("[1 - ", subprocess.run([harness.BUILD / "memprofd", "--help"], capture_output=True, text=True,
+                                                 check=True).stdout)
 
     def test_a_name_is_no_target(self):
         said = said_of("leaks", "my_shop", program="memprofctl", code=harness.NO_PROCESS)

@@ -682,7 +682,7 @@ class Program(RunCase):
                  ([self.folder], [], harness.PRIVILEGES, ("cannot run", "Permission denied")),
                  (["touch", marker], ["--out", "/no/such/a.json"], harness.USAGE, ("/no/such/a.json",)),
                  (["touch", marker], ["--out", "a.xyz"], harness.USAGE, ("a.xyz", ".ctf", ".html")),
-                 (["touch", marker], ["--agent", "/bin/true"], harness.AGENT, ("/bin/true", "not the agent")),
+                 (["touch", marker], ["--agent", "/bin/true"], harness.AGENT, ("/bin/true", "not a memprofd agent")),
                  (["touch", marker], ["--sampling-interval", "1KiB"], harness.USAGE, ("both",))]
         for program, options, code, words in cases:
             with self.subTest(program=program, options=options):

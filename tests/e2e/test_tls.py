@@ -88,10 +88,10 @@ class Asking(TlsCase):
         """Each refusal names the mismatch and the remedy."""
         self.daemon(*self.grpc_options())
         self.authority("other")
-        verify = ("localhost", "not signed by an authority of --tls.ca")
+        verify = ("localhost", "is not signed by a CA in --tls.ca")
         self.says(self.ask("targets", ca="other"), harness.UNAVAILABLE, *verify)
         self.says(self.ask("targets", ca=None, name=None), harness.UNAVAILABLE, *verify)
-        self.says(self.ask("targets", ca=None, name=None, scheme=""), harness.UNAVAILABLE, "may want TLS", "--address https://")
+        self.says(self.ask("targets", ca=None, name=None, scheme=""), harness.UNAVAILABLE, "may require TLS", "--address https://")
         self.says(self.ask("targets", scheme="http://"), harness.USAGE, "http://", "write https://")
         self.says(self.ask("targets", ca="missing"), harness.USAGE, "missing.pem", "cannot be read")
         self.says(self.ask("targets", "--tls.key", self.pem / "looker.key"), harness.USAGE, "--tls.key", "is not the key of")

@@ -332,7 +332,7 @@ class Reported(ValuesTest):
         periods."""
         adjust = lambda *arguments: daemon.ctl("adjust", "--pid", target.pid, *arguments).stdout
         calls = lambda: target.command("minor")["evaluated"]
-        self.assertEqual(f"1 of pid {target.pid}: off\n", adjust("^twice$", "--off"))
+        self.assertEqual(f"pid {target.pid}: changed 1 value: off\n", adjust("^twice$", "--off"))
         before = calls()
         self.assertEqual([before] * 5, [calls() for _ in range(5)])
         nothing = daemon.ctl("values", "nosuch", check=False)

@@ -24,7 +24,7 @@ absl::Status check_build(const memprof_agent_control& block, int pid) {
   if (is_our_build(build)) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("pid ", pid, " holds an agent of another build (interface ", block.abi_version,
-                   ", this memprofd speaks ", MEMPROF_AGENT_ABI, ")"));
+                   ", this memprofd needs ", MEMPROF_AGENT_ABI, ")"));
 }
 
 absl::Status no_agent(int pid) {

@@ -25,7 +25,7 @@ absl::Status check_build(const ElfFile& file, std::uint64_t control) {
   AgentBuild build;
   RETURN_IF_ERROR(file.read(control, std::as_writable_bytes(std::span(&build, 1))));
   if (is_our_build(build)) return absl::OkStatus();
-  return absl::DataLossError("is an agent of another build");
+  return absl::DataLossError("built for another memprofd");
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
   const auto native_alloc = (*file)->find_symbol("memprof_c_alloc_probe");
   const auto native_free = (*file)->find_symbol("memprof_c_free_probe");
   if (!control || !poll || !native_heap || !native_alloc || !native_free)
-    return unusable(path, "is not the agent");
+    return unusable(path, "not a memprofd agent");
   if (auto status = check_build(**file, control->address); !status.ok()) {
     return unusable(path, std::string(status.message()));
   }
@@ -65,7 +65,7 @@ absl::StatusOr<AgentFile> open_agent_file(const std::string& path) {
                      .native_free_offset = *free_location,
                      .elf = *std::move(file)};
   }
-  return unusable(path, "has no probe memprof:batch");
+  return unusable(path, "no probe memprof:batch");
 }
 
 std::optional<AgentLocation> locate_agent(const AgentFile& file, const std::vector<Mapping>& maps,

@@ -138,12 +138,13 @@ absl::Status check_fresh_memfd(int fd) {
     return refused("is not open for reading and writing");
   struct stat info {};
   struct statfs place {};
-  if (::fstat(fd, &info) != 0 || ::fstatfs(fd, &place) != 0) return failed("look at");
+  if (::fstat(fd, &info) != 0 || ::fstatfs(fd, &place) != 0) return failed("examine");
   if (!S_ISREG(info.st_mode) || info.st_nlink != 0 || place.f_type != TMPFS_MAGIC)
     return refused("is not a file in memory");
   // Other tmpfs files have the seal that forbids sealing.
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & ~kSealExec) != 0) return refused("is sealed already, or cannot be");
+  if (seals < 0 || (seals & ~kSealExec) != 0)
+    return refused("is already sealed or does not support seals");
   if (info.st_size != 0) return refused("is not empty");
   return absl::OkStatus();
 }

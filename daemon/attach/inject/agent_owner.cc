@@ -39,7 +39,7 @@ absl::Status already_profiled(int pid, int profiler) {
   return absl::AlreadyExistsError(absl::StrCat(
       "pid ", pid, " is already profiled by ", name == "memprofctl" ? name : "memprofd",
       profiler != 0 ? absl::StrCat(" (pid ", profiler, ")") : "",
-      "; ask that one, or stop it first"));
+      "; use that profiler, or stop it first"));
 }
 
 void release_agent(const AgentControl& agent) {

@@ -58,7 +58,7 @@ absl::Status check_program(const Target& target) {
     return cannot(target, "it is stopped (SIGSTOP); resume it (kill -CONT)");
   }
   if (status.seccomp != kSeccompStrict) return absl::OkStatus();
-  return cannot(target, "it runs under strict seccomp, which does not allow the copy of it");
+  return cannot(target, "it runs under strict seccomp, which forbids the copy");
 }
 
 absl::StatusOr<memprof_snapshot> read_block(const MemoryReader& memory, std::uint64_t address) {
@@ -89,7 +89,8 @@ absl::StatusOr<std::int64_t> read_answer(const Target& target, const memprof_sna
         refusal);
   }
   return absl::ResourceExhaustedError(absl::StrCat(
-      "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child))));
+      "pid ", target.pid, " cannot be copied: ", strerror(static_cast<int>(-block.child)),
+      "; free memory, or raise its limit of processes"));
 }
 
 // True if the tracee is the process that the program knows by this number.
@@ -102,7 +103,7 @@ bool is_numbered(pid_t pid, std::int64_t number) {
 absl::Status explain_killed(absl::Status status) {
   if (!absl::IsNotFound(status)) return status;
   return absl::AbortedError(
-      "the copy of the program was killed while it was read (was memory short?); try again");
+      "the copy of the program was killed while it was read (out of memory?); try again");
 }
 
 // Gives up this thread's real-time priority: no thread of the target is stopped any more.
@@ -234,7 +235,8 @@ absl::Status CopyProcess::run_to_breakpoint(milliseconds patience,
                      : WIFSIGNALED(*status) ? WTERMSIG(*status)
                                             : 0;
   return absl::AbortedError(
-      absl::StrCat("the copy ended before its roots were found, by signal ", signal));
+      signal == 0 ? "the copy exited before its roots were found"
+                  : absl::StrCat("the copy ended before its roots were found, by signal ", signal));
 }
 
 absl::StatusOr<CopyAgent> find_copy_agent(const ElfFile& file, std::uint64_t control_address) {
@@ -328,7 +330,7 @@ absl::Status HeapCopy::find_roots(std::uint64_t address, BorrowedThread& thread)
   ASSIGN_OR_RETURN(const memprof_snapshot block, read_block(*memory_, address));
   if (block.copy_state != MEMPROF_COPY_ROOTS_FOUND) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the copy has not found its roots (", block.copy_state, ")"));
+        absl::StrCat("the copy found no GC roots (state ", block.copy_state, ")"));
   }
   RETURN_IF_ERROR(read_sections(block));
   return read_domains(block);

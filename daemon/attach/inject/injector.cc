@@ -81,11 +81,11 @@ std::string_view obstacle_text(Obstacle obstacle) {
     case Obstacle::kNone:
       return "";
     case Obstacle::kStack:
-      return "waiting for a thread with 64 KiB of stack left to load the agent on; raise the "
-             "program's stack limit (ulimit -s), or preload or link the agent";
+      return "waiting for a thread with 64 KiB of free stack to run the agent's code on; raise the "
+             "program's stack limit (ulimit -s)";
     case Obstacle::kSignalBlocked:
-      return "waiting for a thread that does not block SIGURG, which memprofd needs to load the "
-             "agent; unblock it in the program, or preload or link the agent";
+      return "waiting for a thread that does not block SIGURG, which memprofd uses to stop it; "
+             "unblock it in the program";
     case Obstacle::kTraced:
       return "waiting for the program's tracer (a debugger?); detach it";
     case Obstacle::kNoThread:

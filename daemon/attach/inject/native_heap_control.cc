@@ -19,7 +19,7 @@ absl::StatusOr<memprof_c_heap> NativeHeapControl::status() const {
   }
   return absl::DataLossError(
       absl::StrCat("pid ", pid_, " holds an agent of another build (native heap: interface ",
-                   block.abi_version, ", this memprofd speaks ", MEMPROF_NATIVE_HEAP_ABI, ")"));
+                   block.abi_version, ", this memprofd needs ", MEMPROF_NATIVE_HEAP_ABI, ")"));
 }
 
 absl::Status NativeHeapControl::request(std::uint64_t interval, std::uint32_t generation) const {

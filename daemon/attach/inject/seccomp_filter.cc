@@ -197,8 +197,8 @@ class Run {
     SYS_##name, #name, {} \
   }
 
-// The calls of raise(), malloc(), realloc(), free() and dlopen() of the C library, with their
-// fallbacks, and the agent's own. The runtime's table of samples grows by realloc().
+// System calls made by raise(), malloc(), realloc(), free() and dlopen() of the C library, with
+// their fallbacks, and the agent's own. The runtime's table of samples grows by realloc().
 constexpr FilteredCall kAgentCallTable[] = {
     CALL(memfd_create),   CALL(openat),      CALL(read),     CALL(pread64), CALL(fstat),
     CALL(newfstatat),     CALL(mmap),        CALL(mprotect), CALL(munmap),  CALL(close),

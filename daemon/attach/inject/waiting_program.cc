@@ -114,8 +114,8 @@ absl::StatusOr<std::vector<WaitingProgram::Thread>> WaitingProgram::check_thread
     if (tid == but) continue;
     const auto call = proc.sleeping_call(pid, tid);
     const auto status = proc.thread_status(pid, tid);
-    if (!call.ok() || !status.ok()) return not_now("a thread of it ends");
-    if (!*call || status->state != 'S') return not_now("a thread of it runs");
+    if (!call.ok() || !status.ok()) return not_now("one of its threads is ending");
+    if (!*call || status->state != 'S') return not_now("one of its threads is running");
     threads.push_back({.tid = tid, .switches = status->switches, .call = **call});
   }
   return threads;
@@ -173,7 +173,7 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
       take_descriptor(thread.tid, target_->pidfd.get(), static_cast<int>(thread.call.arguments[0]));
   struct stat file {};
   if (!taken.ok() || ::fstat(taken->get(), &file) != 0) {
-    return not_now(absl::StrCat("it waits in ", name, " of something that cannot be examined"));
+    return not_now(absl::StrCat("it waits in ", name, " on a file that memprofd cannot examine"));
   }
   if (S_ISSOCK(file.st_mode)) {
     timeval time{};
@@ -186,7 +186,8 @@ absl::Status WaitingProgram::check_descriptor(const Thread& thread) const {
   }
   const bool is_terminal = S_ISCHR(file.st_mode) && ::isatty(taken->get()) == 1;
   if (S_ISFIFO(file.st_mode) || is_terminal) return absl::OkStatus();
-  return not_now(absl::StrCat("it waits in ", name, " of no socket, pipe or terminal"));
+  return not_now(
+      absl::StrCat("it waits in ", name, " on a file other than a socket, pipe or terminal"));
 }
 
 // The time at which epoll_wait times out. The scheduler reports when a thread last ran, by the

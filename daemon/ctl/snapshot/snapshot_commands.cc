@@ -112,7 +112,7 @@ struct FileQuestion {
   absl::Status (*run)(const Options& options, const HeapFileOptions& own);
 };
 constexpr FileQuestion kFileQuestions[] = {
-    {"show", "Count blocks by kind, shape, size and site, and free memory", &run_show},
+    {"show", "Show blocks by kind, shape, size and site, and how much memory is free", &run_show},
     {"largest", "Show the largest single blocks, and what keeps them alive", &run_largest},
     {"garbage", "Show floating garbage (unreachable, not yet collected) by site and age",
      &run_garbage},
@@ -223,7 +223,7 @@ void add_retained(const CommandLine& line, CLI::App& app) {
       add_file_question(line, app, "Show how much memory modules, fields and stacks keep alive",
                         &run_snapshot_retained);
   app.add_option("--depth", own.depth, "Unfold at most N levels")
-      ->check(CLI::Range(1, 100))
+      ->check(CLI::Range(1, 100).description(""))
       ->capture_default_str();
   app.add_option("--under", own.under,
                  "Show only roots whose name matches, such as 'Cache / field 2'")

@@ -21,7 +21,7 @@ void add_cmt(CLI::App& app, std::vector<std::string>& cmt) {
 }
 
 void add_heap_view(CLI::App& app, Options& options, std::size_t& limit) {
-  app.add_option("-n,--limit", limit, "Show at most N rows, in trees below each row (0: all)")
+  app.add_option("-n,--limit", limit, "Show at most N rows, in trees N per parent (0: all)")
       ->capture_default_str();
   add_out(app, options.out);
   add_format(app, options.format, {kTable, kJson});
@@ -43,12 +43,11 @@ void add_max_pause(CLI::App& app, std::string& max_pause) {
 
 CLI::Option* add_no_daemon(CLI::App& app, bool& no_daemon) {
   return app.add_flag("--no-daemon", no_daemon,
-                      "Do it without memprofd and without root, to a process of the same user; "
-                      "needs --pid");
+                      "Access a process of the same user without memprofd or root; needs --pid");
 }
 
 void add_snapshot_pid(CLI::App& app, int& pid, const char* names) {
-  app.add_option(names, pid, "Name the process; may be omitted when there is one target");
+  app.add_option(names, pid, "Process ID; may be omitted when there is only one target");
 }
 
 }  // namespace memprofd::ctl

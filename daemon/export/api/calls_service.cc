@@ -121,7 +121,7 @@ absl::Status trace_calls(ProfilerService& service, const pb::TraceCallsRequest& 
   while (call.wait(steady_clock::now() + std::min<std::chrono::nanoseconds>(kCheck, interval))) {
     pb::TraceCallsResponse message = to_proto(trace->report(), call.process.pid);
     const bool is_over = duration > 0 && message.seconds() >= duration;
-    if (is_over && message.why_ended().empty()) message.set_why_ended("the time is over");
+    if (is_over && message.why_ended().empty()) message.set_why_ended("the duration has elapsed");
     const bool ended = !message.why_ended().empty();
     if (!ended && steady_clock::now() < due) continue;
     due += interval;

@@ -28,7 +28,7 @@ class HttpAccess {
     ClientCertificates certificates = ClientCertificates::kNone;
   };
   struct Caller {
-    std::vector<std::string> names;  // his user's, and those of his certificate
+    std::vector<std::string> names;  // the client's user name, and the names in its certificate
     std::string address;
 
     // The user to whom limits apply; never empty, because no HTTP client is known to be root.

@@ -48,7 +48,7 @@ class BasicAuth {
 
   // authorization: value of the Authorization header; empty when there is none.
   bool allows(std::string_view authorization, Clock::time_point now = Clock::now());
-  // The user whom a header names that is allowed.
+  // The user name in an Authorization header for which allows() is true; empty if malformed.
   static std::string user_of(std::string_view authorization);
 
  private:

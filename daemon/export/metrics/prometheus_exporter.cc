@@ -114,7 +114,7 @@ std::vector<ProfileSnapshotPtr> unique_targets(std::vector<ProfileSnapshotPtr> t
 
 std::string program_of(const TargetInfo& info) { return std::string(base_name(info.exe)); }
 
-// A pid belongs to one program now; its name may be shared with a later one.
+// A pid belongs to one program now; the program name may be shared with later processes.
 MetricLabels labels_of_target(const TargetInfo& info) {
   return {{"pid", absl::StrCat(info.pid)}, {"program", program_of(info)}};
 }

@@ -75,16 +75,16 @@ TEST_F(NotAFreshMemfd, FilesAndDevices) {
 }
 
 TEST_F(NotAFreshMemfd, FilesOfATmpfs) {
-  refused(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600), "is sealed already, or cannot be");
+  refused(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600), "is already sealed or does not support seals");
   const std::string named = "/dev/shm/memprofd-test-" + std::to_string(::getpid());
   const int fd = ::open(named.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   refused(::dup(fd), "is not a file in memory");
   ::unlink(named.c_str());
-  refused(fd, "is sealed already, or cannot be");
+  refused(fd, "is already sealed or does not support seals");
 }
 
 TEST_F(NotAFreshMemfd, OtherMemfds) {
-  refused(agent_memfd(0).release(), "is sealed already, or cannot be");
+  refused(agent_memfd(0).release(), "is already sealed or does not support seals");
   const UniqueFd other = agent_memfd();
   refused(::open(path_of(other).c_str(), O_RDONLY), "is not open for reading and writing");
   refused(::open(path_of(other).c_str(), O_PATH), "is not open for reading and writing");
@@ -92,7 +92,7 @@ TEST_F(NotAFreshMemfd, OtherMemfds) {
   refused(::dup(other.get()), "is not empty");
   const UniqueFd sealed = agent_memfd();
   ASSERT_EQ(::fcntl(sealed.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
-  refused(::dup(sealed.get()), "is sealed already, or cannot be");
+  refused(::dup(sealed.get()), "is already sealed or does not support seals");
 }
 
 TEST(AgentMemfd, WhoCanStillChangeItIsRefused) {
