@@ -75,7 +75,8 @@ TEST_F(NotAFreshMemfd, FilesAndDevices) {
 }
 
 TEST_F(NotAFreshMemfd, FilesOfATmpfs) {
-  refused(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600), "is already sealed or does not support seals");
+  refused(::open("/dev/shm", O_TMPFILE | O_RDWR, 0600),
+          "is already sealed or does not support seals");
   const std::string named = "/dev/shm/memprofd-test-" + std::to_string(::getpid());
   const int fd = ::open(named.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   refused(::dup(fd), "is not a file in memory");
