@@ -14,6 +14,7 @@
 #include "daemon/history/history.h"
 #include "daemon/history/snapshot_counts.h"
 #include "daemon/trace/recording.h"
+#include "daemon/trace/trace_codes.h"
 #include "daemon/trace/trace_order.h"
 #include "daemon/trace/trace_symbolizer.h"
 #include "daemon/util/base_name.h"
