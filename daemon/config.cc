@@ -121,7 +121,7 @@ void add_target_options(CLI::App& app, Config& config) {
   app.add_option("--c-heap-max-hits", config.native_heap_max_hits,
                  "Stop following malloc in observe mode when its probes cost more than N us of CPU "
                  "per second")
-      ->check(CLI::Range(std::uint64_t{1}, kMaxNativeHeapMaxHits).description(""))
+      ->check(in_range(std::uint64_t{1}, kMaxNativeHeapMaxHits))
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--mode", config.mode,
@@ -147,7 +147,7 @@ void add_target_options(CLI::App& app, Config& config) {
                  "Inject this agent library (default: the one installed with memprofd)")
       ->type_name("FILE");
   app.add_option("--max-frames", config.max_frames, "Keep at most N frames of a callstack")
-      ->check(CLI::Range(1u, 1u << 20).description(""))
+      ->check(in_range(1u, 1u << 20))
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
@@ -204,7 +204,7 @@ void add_heap_watch_options(CLI::App& app, Config& config) {
       ->type_name("DURATION");
   app.add_option("--snapshot.keep", watch.files.keep,
                  "Keep at most N snapshots; the program with the most loses its oldest one first")
-      ->check(CLI::Range(1, 100000).description(""))
+      ->check(in_range(1, 100000))
       ->capture_default_str()
       ->type_name("N");
   add_size(
@@ -255,18 +255,18 @@ void add_output_options(CLI::App& app, Config& config) {
   add_grpc_access_options(app, config);
   app.add_option("--top-sites", config.top_sites.each,
                  "Export Prometheus series for the K largest sites of each target")
-      ->check(CLI::Range(1, 10000).description(""))
+      ->check(in_range(1, 10000))
       ->capture_default_str()
       ->type_name("K");
   app.add_option("--top-sites.total", config.top_sites.total,
                  "Export series for at most N sites in all; later targets share the remainder")
-      ->check(CLI::Range(1, 1000000).description(""))
+      ->check(in_range(1, 1000000))
       ->capture_default_str()
       ->type_name("N");
   app.add_option(
          "--metrics.max-series", config.top_sites.series,
          "Export at most N series; omit the least important ones and the newest targets first")
-      ->check(CLI::Range(200, 10000000).description(""))
+      ->check(in_range(200, 10000000))
       ->capture_default_str()
       ->type_name("N");
   app.add_flag("--metrics.by-pid", config.top_sites.histograms_by_pid,
@@ -354,10 +354,10 @@ ParsedConfig parse_config(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       parsed.exit_code = app.exit(error);
-      return parsed;
+    } else {
+      std::fprintf(stderr, "memprofd: %s\n", error.what());
+      parsed.exit_code = static_cast<int>(ExitCode::kUsage);
     }
-    std::fprintf(stderr, "memprofd: %s\n", error.what());
-    parsed.exit_code = static_cast<int>(ExitCode::kUsage);
   }
   return parsed;
 }

@@ -38,8 +38,7 @@ absl::Status NativeHeapByAgent::find(const AgentLocation& agent, bool borrowed) 
   if (!borrowed && process->seccomp != 0) {
     return absl::FailedPreconditionError(
         "the program runs under a seccomp filter, which may forbid the agent's system calls; "
-        "attach "
-        "without --no-inject, so that memprofd can check it");
+        "attach without --no-inject, so that memprofd can check it");
   }
   const NativeHeapControl control(target_->pid, *target_->memory, agent.native_heap_address,
                                   note_place(), filters_of(*process));

@@ -12,6 +12,7 @@
 #include "daemon/ctl/command_line.h"
 #include "daemon/ctl/output.h"
 #include "daemon/ctl/query_options.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd::ctl {
@@ -82,7 +83,7 @@ void add_adjust(const CommandLine& line, CLI::App& app) {
   app.add_flag("--on", adjust.on, "Resume updating the values")->excludes(off);
   app.add_option("--period", adjust.period_ms,
                  "Call value functions every N ms; 0: as the program registered them")
-      ->check(CLI::Range(0, 86'400'000).description(""));
+      ->check(in_range(0, 86'400'000));
 }
 
 }  // namespace memprofd::ctl

@@ -134,11 +134,9 @@ class Program {
     try {  // CLI11 reports through exceptions
       app_.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      if (const std::string message = usage_message(error); !message.empty()) {
-        std::fprintf(stderr, "memprofctl: %s\n", message.c_str());
-        return static_cast<int>(ExitCode::kUsage);
-      }
-      return static_cast<int>(app_.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
+      if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version
+      std::fprintf(stderr, "memprofctl: %s\n", usage_message(error).c_str());
+      return static_cast<int>(ExitCode::kUsage);
     }
     absl::Status status = ctl::check(options_.endpoint);
     if (status.ok()) status = run_();
@@ -153,7 +151,6 @@ class Program {
   }
 
  private:
-  // Empty if CLI11 prints help or the version.
   std::string usage_message(const CLI::ParseError& error) {
     std::string path;
     const CLI::App* command = &app_;
@@ -161,14 +158,13 @@ class Program {
       command = command->get_subcommands().back();
       path += command->get_name() + " ";
     }
+    const std::string help = "memprofctl " + path + "--help";
     const std::string what = error.what();
     const std::vector<std::string> rest = app_.remaining(true);
     if (what == kNoCommand) {
-      const std::string list = "; `memprofctl " + path + "--help` lists all commands";
+      const std::string list = "; `" + help + "` lists all commands";
       if (rest.empty()) return "missing command" + list;
-      if (rest[0].starts_with('-')) {
-        return memprofd::unexpected_argument_text(rest, "memprofctl " + path + "--help");
-      }
+      if (rest[0].starts_with('-')) return memprofd::unexpected_argument_text(rest, help);
       return "unknown command \"" + path + rest[0] + "\"" + list;
     }
     if (what == kNoPid) return "missing argument PID";
@@ -177,17 +173,14 @@ class Program {
       return "top has no --last; its option for a time is --window, such as --window 1m";
     }
     if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) {
-      if (error.get_exit_code() == 0) return "";  // --help, --version
-      // The message about a value says which ones are allowed.
-      if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return what;
-      return what + "; `memprofctl " + path + "--help` lists the options";
+      return what + "; `" + help + "` lists the options";
     }
     for (const std::string& word : rest) {
       if (command != &app_ && command->get_option_no_throw(word) != nullptr) {
         return "write " + word + " after the command: memprofctl " + path + word + " ...";
       }
     }
-    return memprofd::unexpected_argument_text(rest, "memprofctl " + path + "--help");
+    return memprofd::unexpected_argument_text(rest, help);
   }
   void add_tls(const char* name, std::string& file, const char* environment, const char* help) {
     app_.add_option(name, file, help)

@@ -7,6 +7,7 @@
 
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -162,7 +163,7 @@ void add_order(CLI::App& app, QueryOptions& options) {
       app, "-s,--sort", order_words(), [&](pb::Measure order) { options.order = order; },
       "Sort by MEASURE, largest first (default: live)");
   app.add_option("-n,--limit", options.limit, "Show at most N rows (0: all)")
-      ->check(CLI::Range(0, 1'000'000'000).description(""))
+      ->check(in_range(0, 1'000'000'000))
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 

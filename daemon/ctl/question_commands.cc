@@ -24,6 +24,7 @@
 #include "daemon/ctl/top/top_terminal.h"
 #include "daemon/ctl/top/top_view.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -359,7 +360,7 @@ void add_top(const CommandLine& line, CLI::App& app) {
   add_grouping(app, options.query);
   add_format(app, options.format, {kTable, kJson});
   app.add_option("-d,--interval", own.interval_seconds, "Seconds between frames")
-      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->check(in_range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("-w,--window", own.window,
                  "Compute rates and lifetimes over the last DURATION, or since the attach (all)")

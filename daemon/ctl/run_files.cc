@@ -25,10 +25,8 @@ struct FileFormat {
 
 // kInvalidArgument: no format has this ending.
 absl::StatusOr<FileFormat> format_of(const std::string& file) {
-  std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
   for (const ProfileFormatRow& row : profile_formats()) {
     if (absl::EndsWith(file, row.extension)) return FileFormat{row.extension, &row};
-    absl::StrAppend(&endings, ", ", row.extension);
   }
   if (absl::EndsWith(file, kFoldedEnding)) {
     return FileFormat{kFoldedEnding, find_profile_format("collapsed")};
@@ -36,7 +34,7 @@ absl::StatusOr<FileFormat> format_of(const std::string& file) {
   if (absl::EndsWith(file, kTraceEnding)) return FileFormat{kTraceEnding};
   if (absl::EndsWith(file, kJsonEnding)) return FileFormat{kJsonEnding};
   return absl::InvalidArgumentError(
-      absl::StrCat("--out ", file, ": unknown extension; use one of ", endings));
+      absl::StrCat("--out ", file, ": unknown extension; use one of ", run_file_endings()));
 }
 
 absl::StatusOr<std::string> content_of(Questions& questions, int pid,
@@ -144,6 +142,14 @@ absl::Status RunFiles::finish(Questions& questions, int pid) {
     result.Update(status);
   }
   return result;
+}
+
+std::string run_file_endings() {
+  std::string endings = absl::StrCat(kTraceEnding, ", ", kFoldedEnding, ", ", kJsonEnding);
+  for (const ProfileFormatRow& row : profile_formats()) {
+    absl::StrAppend(&endings, ", ", row.extension);
+  }
+  return endings;
 }
 
 bool is_trace_file(const std::string& name) { return absl::EndsWith(name, kTraceEnding); }

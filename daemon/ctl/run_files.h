@@ -44,6 +44,8 @@ class RunFiles {
   std::vector<Profile> profiles_;
 };
 
+// ".ctf, .folded, ...": the endings of names, each of which selects a format.
+std::string run_file_endings();
 // True if that name is of a trace, which describes one process.
 bool is_trace_file(const std::string& name);
 // "a.html" and "worker" make "a.worker.html".

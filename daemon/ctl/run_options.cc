@@ -7,6 +7,7 @@
 
 #include "daemon/ctl/command_line.h"
 #include "daemon/ctl/query_options.h"
+#include "daemon/ctl/run_files.h"
 
 namespace memprofd::ctl {
 namespace {
@@ -19,8 +20,8 @@ CLI::Option* add_options(CLI::App& app, Options& options, RunOptions& own,
       app.add_option("program", own.program, "The program and its arguments, after --")
           ->type_name("PROGRAM [ARGUMENT...]");
   app.add_option("--out", own.outs,
-                 "Write to this file; its extension selects the format: .ctf, .pb.gz, .html, "
-                 ".speedscope.json, .flame.json, .folded, .collapsed or .json; repeatable")
+                 "Write to this file; its extension selects the format (" + run_file_endings() +
+                     "); repeatable")
       ->type_name("FILE")
       ->expected(1)
       ->allow_extra_args(false)

@@ -10,6 +10,7 @@
 #include "daemon/ctl/query_options.h"
 #include "daemon/ctl/render/render_calls.h"
 #include "daemon/export/api/message_json.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -78,7 +79,7 @@ void add_trace_calls(const CommandLine& line, CLI::App& app) {
                  "Stop when the probes are hit more than N times in one second (default: 20000)")
       ->check(CLI::PositiveNumber);
   app.add_option("-d,--interval", calls.interval, "Seconds between two rows of counts")
-      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->check(in_range(0.1, 3600.0))
       ->capture_default_str();
   add_format(app, line.options().format, {kTable, kJson});
 }

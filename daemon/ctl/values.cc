@@ -21,6 +21,7 @@
 #include "daemon/ctl/snapshot/values_snapshot.h"
 #include "daemon/ctl/value_source.h"
 #include "daemon/ctl/watch.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 
@@ -138,7 +139,7 @@ void add_values(const CommandLine& line, CLI::App& app) {
   app.add_flag("--contents", own.with_contents,
                "Show the contents of strings, which may be secret");
   app.add_option("-n,--limit", own.limit, "Show at most N values")
-      ->check(CLI::Range(1, 100'000).description(""))
+      ->check(in_range(1, 100'000))
       ->capture_default_str();
   app.add_flag("--watch", own.watch, "Print values as they change, like watch")->group("");
   app.add_option("--graph", own.graph_of, "Show one value as a graph of all blocks that it reaches")

@@ -25,6 +25,7 @@
 #include "daemon/ctl/value_source.h"
 #include "daemon/export/api/message_json.h"
 #include "daemon/util/clock.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/utf8.h"
 
@@ -199,7 +200,7 @@ void add_watch(const CommandLine& line, CLI::App& app) {
       ->required();
   add_pid(app, line.options().pid);
   app.add_option("-d,--interval", watch.period, "Seconds between reads")
-      ->check(CLI::Range(0.1, 3600.0).description(""))
+      ->check(in_range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("-n,--count", watch.times, "Stop after N reads");
   app.add_flag("--contents", watch.with_contents,

@@ -186,10 +186,9 @@ class HeapTaker {
   }
 
   absl::Status check_wanted() const {
-    if (lease_.given_up) {
-      return has_ended() ? ended()
-                         : absl::AbortedError(fmt::format(
-                               "pid {} was detached while its snapshot was taken", target_.pid));
+    if (lease_.given_up) {  // or it has ended, which run() reports
+      return absl::AbortedError(
+          fmt::format("pid {} was detached while its snapshot was taken", target_.pid));
     }
     return client_.waits() ? absl::OkStatus() : unwanted();
   }

@@ -315,8 +315,7 @@ std::string RunningProcess::why_waiting() const {
       step_ == Step::kEnding
           ? "has not allocated enough yet to end its session with another profiler"
       : step_ == Step::kLoading ? "has not allocated enough yet on a thread with 64 KiB of free "
-                                  "stack (ulimit -s) to load "
-                                  "the agent"
+                                  "stack (ulimit -s) to load the agent"
                                 : "has not allocated enough yet for sampling to begin";
   return absl::StrCat(lacks, "; give it work, or wait longer");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command line options whose words stand for values.
+// Values that a command line option takes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,13 @@
 #include "absl/strings/str_join.h"
 
 namespace memprofd {
+
+// For ->check(): numbers between these, inclusive. Errors show the limits; help, unlike that of
+// CLI::Range, does not.
+template <typename Number>
+CLI::Validator in_range(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
 
 // For ->transform(): converts a word into its value, such as an enum's. Help and errors show only
 // the words.

@@ -96,8 +96,8 @@ class Help(unittest.TestCase):
         for spelling in ("-o", "--output"):
             done = subprocess.run([BUILD / "memprofctl", "record", spelling, "trace.ctf"], capture_output=True, text=True)
             self.assertEqual(USAGE, done.returncode)
-            self.assertEqual("memprofctl: -o,--output: selects a format; name the file with --out trace.ctf",
-                             done.stderr.splitlines()[0])
+            self.assertEqual("memprofctl: -o,--output: selects a format; name the file with --out trace.ctf; "
+                             "`memprofctl record --help` lists the options", done.stderr.splitlines()[0])
         self.assertNotRegex(help_of("memprofctl", "record"), r"[ ,]-o\b")
 
 

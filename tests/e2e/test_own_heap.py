@@ -16,7 +16,7 @@ import harness
 from harness import TARGETS4, TARGETS5, Process, children, eventually
 from heap_copies import KEPT, OLD, image
 from test_run import NOBODY, UNPRIVILEGED
-from test_run_pid import FILTERED, PidCase
+from test_run_pid import PidCase
 
 TRIES = 30 if harness.MATRIX else 4
 LONGEST = 1.0  # seconds that a snapshot takes, mostly before it touches the program
@@ -209,7 +209,7 @@ class Namespaces(OwnHeap):
 
     def test_filter_of_a_container(self):
         """memprofctl cannot read the filter, but has it itself, as everything in the container."""
-        filtered = (sys.executable, "-c", FILTERED)
+        filtered = (sys.executable, "-c", harness.UNDER_A_FILTER)
         target = self.process(Process(["unshare", "--pid", "--fork", "--mount-proc", *filtered, self.program("busy_threads"), "busy"]))
         self.assertEqual("ready", target.read_line().split()[0])
         (first,) = children(target.pid)

@@ -480,16 +480,6 @@ class Others(PidCase):
 
 
 # Runs a command under a filter that allows everything.
-FILTERED = """
-import ctypes, os, struct, sys
-code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
-program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 1, ctypes.addressof(code)))
-prctl = ctypes.CDLL(None).prctl
-assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, program) == 0
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
 class Values(PidCase):
     """memprofctl values --no-daemon: read by the program's own user."""
 
@@ -607,7 +597,7 @@ class Refusals(PidCase):
                 self.assertEqual("awake", self.answer(target, "wake up"))
         command = self.pid_command(target.pid)
         at = len(self.user)
-        done = subprocess.run([*command[:at], sys.executable, "-c", FILTERED, *command[at:]], capture_output=True, text=True, check=False)
+        done = subprocess.run([*command[:at], sys.executable, "-c", harness.UNDER_A_FILTER, *command[at:]], capture_output=True, text=True, check=False)
         self.assertEqual(harness.NOT_PROFILABLE, done.returncode, done.stderr)
         self.assertEqual("awake", self.answer(target, "wake up"))
 

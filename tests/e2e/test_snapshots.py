@@ -153,16 +153,19 @@ class Spoilt(Snapshot):
         target, daemon = self.attached("heap_shapes")
         self.stepping(target, daemon)
         target.command(f"{how} {copies}")
-        taker = self.take_while(daemon, lambda: target.command(f"step {self.folder / 'own'}"))
+        return target, daemon
+
+    def check_goes_on(self, target, daemon):
         self.stepping(target, daemon)
         eventually(lambda: target.command(f"step {self.folder / 'own'}") and not children(target.pid), "the copies are collected")
-        return target, daemon, taker
+
+    def check_taken(self, target, daemon):
+        _, found = self.take_while_stepping(target, daemon)
+        self.assertTrue(found["complete"])
+        self.check_goes_on(target, daemon)
 
     def check_again(self, how):
-        target, daemon, taker = self.spoilt(how, 1)
-        self.assertEqual(0, taker.wait(), taker.stderr())
-        self.assertTrue(image(self.folder / "a.heap")["complete"])
-        self.stepping(target, daemon)
+        self.check_taken(*self.spoilt(how, 1))
 
     def test_of_one_that_ends(self):
         self.check_again("die")
@@ -171,13 +174,14 @@ class Spoilt(Snapshot):
         self.check_again("hang")
 
     def test_of_all(self):
-        target, daemon, taker = self.spoilt("die", 1000)
+        target, daemon = self.spoilt("die", 1000)
+        taker = self.take_while(daemon, lambda: target.command(f"step {self.folder / 'own'}"))
+        self.check_goes_on(target, daemon)
         self.assertEqual(harness.LIMIT, taker.wait())
         self.assert_one_line(taker.stderr(), f"3 copies of pid {target.pid} failed",
                              "the copy ended before its roots were found, by signal 9; try again")
         target.command("die 0")
-        self.assertEqual(0, self.take_while(daemon, lambda: target.command(f"step {self.folder / 'own'}")).wait())
-        self.stepping(target, daemon)
+        self.check_taken(target, daemon)
 
 
 class Spoilt5(Spoilt):

@@ -25,6 +25,7 @@
 #include "daemon/snapshot/answers/root_tree.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/new_file.h"
+#include "daemon/util/one_of.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -223,7 +224,7 @@ void add_retained(const CommandLine& line, CLI::App& app) {
       add_file_question(line, app, "Show how much memory modules, fields and stacks keep alive",
                         &run_snapshot_retained);
   app.add_option("--depth", own.depth, "Unfold at most N levels")
-      ->check(CLI::Range(1, 100).description(""))
+      ->check(in_range(1, 100))
       ->capture_default_str();
   app.add_option("--under", own.under,
                  "Show only roots whose name matches, such as 'Cache / field 2'")
