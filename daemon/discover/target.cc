@@ -65,12 +65,20 @@ std::string environment_of(const ProcFs& proc, const Target& target) {
   return target.memory->read(range->first, bytes).ok() ? text : "";
 }
 
-// Call for a process without an executable. A process that is ending loses its executable shortly
-// before its state changes, but its parent is neither the kernel nor kthreadd.
+// Call for a process without an executable.
 bool is_kernel_thread(const ProcFs& proc, int pid) {
   constexpr int kKthreadd = 2;
   const absl::StatusOr<int> parent = proc.parent(pid);
   return parent.ok() && (*parent == 0 || *parent == kKthreadd);
+}
+
+// False if that cannot be read. A process that is ending loses its executable shortly before its
+// state changes.
+bool has_ended(const ProcFs& proc, int pid) {
+  const absl::StatusOr<ProcessStatus> now = proc.status(pid);
+  if (!now.ok()) return absl::IsNotFound(now.status());
+  if (now->has_ended()) return true;
+  return absl::IsFailedPrecondition(proc.exe(pid).status()) && !is_kernel_thread(proc, pid);
 }
 
 // Reads the pidfd, start time and names, which identify the process.
@@ -80,8 +88,7 @@ absl::Status identify(const ProcFs& proc, Target& target) {
   if (!target.pidfd) return process_error(pid, errno, "hold on to the process");
   ASSIGN_OR_RETURN(target.comm, proc.comm(pid));
   target.workload = workload_of(proc, pid);
-  if (absl::IsFailedPrecondition(proc.exe(pid).status())) {
-    if (!is_kernel_thread(proc, pid)) return gone(pid);
+  if (absl::IsFailedPrecondition(proc.exe(pid).status()) && is_kernel_thread(proc, pid)) {
     return absl::FailedPreconditionError(
         fmt::format("pid {} ({}) is a kernel thread, not an OCaml program", pid, target.comm));
   }
@@ -225,8 +232,11 @@ absl::Status inspect_code(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   return absl::OkStatus();
 }
 
-// Between exec and the start of the runtime a process is in neither the old nor the new program.
-bool is_starting(const absl::Status& status) { return absl::IsUnavailable(status); }
+// Between exec and the start of the runtime a process is in neither the old nor the new program, and
+// its memory is not all mapped.
+bool is_starting(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsOutOfRange(status);
+}
 
 absl::Status inspect_program(const ProcFs& proc, const std::stop_token& stop, Target& target) {
   ASSIGN_OR_RETURN(std::unique_ptr<ElfFile> file, open_program(proc, target));
@@ -297,10 +307,8 @@ absl::StatusOr<Target> discover_target(int pid, const std::string& proc_root,
   const ProcFs proc(proc_root);
   absl::StatusOr<Target> target = inspect_when_started(proc, pid, stop);
   if (target.ok()) return target;
-  // If the process has ended in the meantime, that is the best explanation of any error. If its
-  // status cannot be read, the error stays as it is.
-  const absl::StatusOr<ProcessStatus> now = proc.status(pid);
-  const bool ended = now.ok() ? now->has_ended() : absl::IsNotFound(now.status());
+  // If the process has ended in the meantime, that is the best explanation of any error.
+  const bool ended = has_ended(proc, pid);
   if (ended && !absl::IsNotFound(target.status())) return gone(pid);
   const bool runs = !ended && proc.start_time(pid).ok() && proc.exe(pid).ok();
   if (runs && absl::IsNotFound(target.status())) return exec_seen(pid);

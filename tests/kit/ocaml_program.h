@@ -68,6 +68,10 @@ class Child {
     std::free(line);
     return text;
   }
+  void write_line(std::string line) {
+    line += '\n';
+    if (::write(stdin_, line.data(), line.size()) < 0) std::abort();
+  }
   // Kills and reaps the process.
   void finish() {
     if (pid_ <= 0) return;

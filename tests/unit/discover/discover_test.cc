@@ -89,6 +89,7 @@ TEST(Discover, AnEndingProcessIsNotAKernelThread) {
 
 TEST(Discover, ThreadOfAnotherProcess) {
   FakeProc proc;
+  proc.set_exe("/bin/true");
   proc.write(proc.pid() + "/status", "State:\tS\nTgid:\t41\n");
   EXPECT_EQ(proc.message(), "pid " + proc.pid() + " is a thread of process 41: use pid 41");
 }
@@ -132,6 +133,42 @@ TEST(Discover, DoesNotWaitForEver) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("has not started its OCaml runtime yet"));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
+}
+
+// Moves the page with the state of the runtime away, as if exec had not mapped it yet, until a line
+// is written to the program.
+constexpr char kHole[] = R"(
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((constructor)) static void hole(void) {
+  const uintptr_t state = (uintptr_t)dlsym(RTLD_DEFAULT, "Caml_state");
+  if (state == 0) return;
+  void* page = (void*)(state & ~(uintptr_t)4095);
+  void* away = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mremap(page, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, away);
+  char byte = '\n';
+  if (write(1, &byte, 1) != 1 || read(0, &byte, 1) != 1) return;
+  mremap(away, 4096, 4096, MREMAP_MAYMOVE | MREMAP_FIXED, page);
+}
+)";
+
+TEST(Discover, WaitsForOneWhoseMemoryIsNotMappedYet) {
+  const TempDir dir;
+  const std::string program =
+      compile_ocaml(dir, "maps", "let () = Unix.sleep 1000", "-g -linkpkg");
+  ASSERT_FALSE(program.empty());
+  const std::string library = dir.path("hole.so");
+  const std::string build = "cc -shared -fPIC -o " + library + " " + dir.write("hole.c", kHole);
+  ASSERT_EQ(std::system(build.c_str()), 0);
+  Child child({"env", "LD_PRELOAD=" + library, program});
+  child.read_line();
+  auto look = std::async(std::launch::async, [&] { return discover_target(child.pid()).status(); });
+  EXPECT_EQ(look.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  child.write_line("");
+  EXPECT_EQ(look.get(), absl::OkStatus());
 }
 
 // A dlopen that fails for want of mappings leaves the file as it was mapped first: read only.
