@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/ctl/arguments.h"
 #include "daemon/ctl/command_line.h"
@@ -204,6 +205,12 @@ bool may_be_sampled(const pb::Target& target) {
          target.state() != pb::TARGET_STATE_EXITED;
 }
 
+bool lacks_names(const pb::ListLeaksResponse& answer) {
+  return std::ranges::any_of(answer.containers(), [](const pb::ContainerChange& container) {
+    return absl::StrContains(container.root(), ", field ");
+  });
+}
+
 // The next step, of a target that is sampled.
 std::string advice(const pb::ListLeaksResponse& answer, const Search& search, double seconds,
                    bool is_sampled, const Endpoint& endpoint) {
@@ -212,6 +219,10 @@ std::string advice(const pb::ListLeaksResponse& answer, const Search& search, do
   if (!search.why_no_variables().empty()) {
     absl::StrAppend(&out, "\nThe variable that keeps it is unknown: ", search.why_no_variables(),
                     "\n", search.grown_values());
+  }
+  if (lacks_names(answer)) {
+    out +=
+        "\nA field has no name: pass the folder of the program's .cmt or .cmi files with --cmt.\n";
   }
   if (seconds <= 0 && does_leak(answer)) {
     absl::StrAppend(&out, "\nTo name the variable that grows, by two snapshots: ",

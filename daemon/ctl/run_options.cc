@@ -95,7 +95,7 @@ void add_check(const CommandLine& line, CLI::App& app) {
   add_rule(app, own, "--max-peak", &RuleOptions::max_peak, "Limit live bytes at the peak");
   add_rule(app, own, "--max-allocated", &RuleOptions::max_allocated, "Limit all allocated bytes");
   add_rule(app, own, "--max-growth", &RuleOptions::max_growth,
-           "Limit the growth of leaking sites in the second half of the run; 0: no leak");
+           "Limit the growth of leaking sites after the first quarter of the run; 0: no leak");
   add_rule(app, own, "--max-lifetime", &RuleOptions::max_lifetime,
            "Limit the lifetime of 99 % of the allocated bytes", "[REGEX=]DURATION");
   add_rule(app, own, "--max-age", &RuleOptions::max_age,

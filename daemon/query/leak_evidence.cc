@@ -87,6 +87,27 @@ double LiveCourse::dispersion() const {
   return result;
 }
 
+double LiveCourse::variance_of_ends() const {
+  const auto n = static_cast<double>(live_.size());
+  if (n < 4) return 0;
+  std::vector<double> time{0};
+  for (const Step& step : steps_) time.push_back(time.back() + step.seconds);
+  double mean_time = 0, mean = 0;
+  for (std::size_t i = 0; i < live_.size(); ++i) {
+    mean_time += time[i] / n;
+    mean += live_[i] / n;
+  }
+  double tt = 0, tb = 0, bb = 0;
+  for (std::size_t i = 0; i < live_.size(); ++i) {
+    const double t = time[i] - mean_time, b = live_[i] - mean;
+    tt += t * t;
+    tb += t * b;
+    bb += b * b;
+  }
+  if (tt <= 0) return 0;
+  return 2 * std::max(1, spans_) * std::max(0.0, bb - tb * tb / tt) / (n - 2);
+}
+
 double LiveCourse::chance_of_rise() const { return memprofd::chance_of_rise(live_); }
 
 double LiveCourse::live_after(double seconds) const {
@@ -166,9 +187,21 @@ std::optional<StepGrowth> growth_in_steps(const std::vector<LargeBlock>& blocks,
     if (blocks[i].words < kLeastFactor * blocks[i - 1].words) return std::nullopt;
     chance /= static_cast<double>(i + 1);
   }
-  return StepGrowth{.begin_words = first.words,
-                    .end_words = last.words,
-                    .seconds = static_cast<double>(last.born_ns - first.born_ns) / 1e9,
+  const auto steps = static_cast<double>(blocks.size() - 1);
+  const double seconds = static_cast<double>(last.born_ns - first.born_ns) / 1e9;
+  const double begin_words = first.words * first.words / blocks[1].words;
+  const double end_words = blocks[blocks.size() - 2].words;
+  double contents = begin_words, deviations = 0;
+  for (std::size_t i = 1; i < blocks.size() && seconds > 0; ++i) {
+    const double since = static_cast<double>(blocks[i].born_ns - blocks[i - 1].born_ns) / 1e9;
+    const double even = (end_words - begin_words) * since / seconds;
+    deviations += std::pow(blocks[i - 1].words - contents - even, 2);
+    contents = blocks[i - 1].words;
+  }
+  return StepGrowth{.begin_words = begin_words,
+                    .end_words = end_words,
+                    .words_stderr = std::sqrt(deviations * steps / (steps - 1)),
+                    .seconds = seconds,
                     .confidence = 1 - chance};
 }
 

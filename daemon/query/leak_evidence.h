@@ -34,6 +34,10 @@ class LiveCourse {
   // together has a factor of five: the number of allocations varies more between windows by that
   // factor, and so do the steps, within the error of the samples in their span.
   double dispersion() const;
+  // Variance of the growth, in bytes^2, if each value is independent of the previous one: twice
+  // that of the values about their line, for each span. Garbage that many collections free between
+  // two values is such a case: it varies by all of a collection's garbage, not by single blocks.
+  double variance_of_ends() const;
   // chance_of_rise() of live memory: Kendall's rank correlation with time. Memory that goes up and
   // down, such as a cache or floating garbage, has no order, whatever its amount.
   double chance_of_rise() const;
@@ -67,7 +71,7 @@ class LiveCourse {
 // Probability of a rise at least as ordered as this one if the order of values is random.
 double chance_of_rise(const std::vector<double>& values);
 // Default share of discoveries that may be due to chance.
-inline constexpr double kFalseDiscoveries = 0.05;
+inline constexpr double kFalseDiscoveries = 0.01;
 // Selects the probabilities that are low given their number. This share of the selected ones is low
 // by chance (Benjamini and Hochberg).
 std::vector<bool> discoveries(const std::vector<double>& chances,
@@ -87,9 +91,11 @@ struct LargeBlock {
   double words = 0;
 };
 
-// Growth of a site's large blocks.
+// Growth of what a site's large blocks contain. A block is replaced when it is full, so at each
+// allocation the contents are the previous block: with 1, 2 and 4 MiB they grew from 0.5 to 2 MiB.
 struct StepGrowth {
-  double begin_words = 0, end_words = 0;  // size of the first and of the last block
+  double begin_words = 0, end_words = 0;  // contents when the first and the last were allocated
+  double words_stderr = 0;                // of their difference: how unevenly the steps came
   double seconds = 0;                     // between their allocations
   double confidence = 0;  // probability, 0 to 1, that this order is not due to chance
 };

@@ -33,6 +33,11 @@ constexpr std::uint64_t kAgeFactor = 2;
 // Maximum number of certain groups that are shown, or of those with the largest growth if none is
 // certain.
 constexpr std::size_t kRolledUp = 3;
+// Stricter than for sites: modules and callers are examined whenever no site is a suspect, and a
+// leak that is spread over many sites can wait.
+constexpr double kFalseRollUps = 1e-3;
+// A module is not shown as a mere hint if it grows less probably than this.
+constexpr double kLeastHint = 0.9;
 // The report names the caller with the least live memory among those with at least this share of
 // the largest growth: the root of all callstacks has all of the growth but identifies nothing.
 constexpr double kMostOfGrowth = 0.8;
@@ -252,13 +257,28 @@ MedianAge age_of(const Growth& growth, const std::vector<std::uint64_t>& ages,
                                 .span_ns = span_ns});
 }
 
+// Variance of the growth, in words^2, if blocks are allocated and freed one by one.
+double single_variance(const Growth& growth) {
+  const Ends& of = growth.chance;
+  const double old = std::max(0.0, of.old.variance_words2);
+  return std::max(0.0, of.end.variance_words2 - old) +
+         std::max(0.0, of.begin.variance_words2 - old);
+}
+
+// Factor, at least 1, by which it is larger.
+double dispersion_of(const Growth& growth) {
+  const double single = single_variance(growth) * kBytesPerWord * kBytesPerWord;
+  const double course = growth.course.dispersion();
+  return single > 0 ? std::max(course, growth.course.variance_of_ends() / single) : course;
+}
+
 // Probability of less growth than this if births and deaths are equally likely. Each span is
 // weighted by its own error, so that a span with few samples (at a low rate) does not hide the
 // others. Samples are whole numbers, so half a sample in each direction is subtracted; otherwise
 // three births and no death would give 96 % instead of 87 %.
 double confidence(const Growth& growth) {
   const WeighedGrowth& of = growth.weighed;
-  const double variance = of.weight * growth.course.dispersion();
+  const double variance = of.weight * dispersion_of(growth);
   const double sample = of.turned > 0 ? variance / of.turned : 0;
   const double beyond = std::max(0.0, std::abs(of.growth) - sample);
   return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
@@ -282,12 +302,10 @@ Limits growth_limits(const Ends& of, double unseen_words) {
 LeakGrowth summary_of(const Growth& growth, double unseen_words) {
   LeakGrowth out;
   const Ends& of = growth.chance;
-  const double old = std::max(0.0, of.old.variance_words2);
-  const double born = std::max(0.0, of.end.variance_words2 - old);
-  const double died = std::max(0.0, of.begin.variance_words2 - old);
   out.growth_limits = growth_limits(growth.sampled, unseen_words);
   out.growth_bytes = (of.end.words - of.begin.words) * kBytesPerWord;
-  out.growth_bytes_stderr = std::sqrt((born + died) * growth.course.dispersion()) * kBytesPerWord;
+  out.growth_bytes_stderr =
+      std::sqrt(single_variance(growth) * dispersion_of(growth)) * kBytesPerWord;
   if (growth.weighed.weight > 0) out.confidence = confidence(growth);
   out.steadiness = growth.course.steadiness();
   return out;
@@ -402,15 +420,31 @@ void name_one(const Search& search, std::size_t suspect, const Search& shown,
   if (largest) is_named[*largest] = true;
 }
 
-// Chooses the shown groups to name. truth: searches in which no frame is hidden.
-std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth, const Search& shown,
-                                     double false_discoveries) {
+// The chances of all groups with live memory.
+std::vector<double> chances_of(const std::vector<const Search*>& searches) {
   std::vector<double> chances;
-  for (const Search* search : truth) {
+  for (const Search* search : searches) {
     for (const std::size_t group : search->live_groups()) {
       chances.push_back(search->chances[group]);
     }
   }
+  return chances;
+}
+
+// Whether a site that grows in every step would be named among those that do not.
+bool has_enough_steps(const Search& search, std::size_t chances, double false_discoveries) {
+  if (search.growths.empty()) return true;
+  std::vector<double> rising(search.growths[0].course.live_bytes().size());
+  std::iota(rising.begin(), rising.end(), 0.0);
+  std::vector<double> all(std::max<std::size_t>(chances, 1), 1.0);
+  all[0] = chance_of_rise(rising);
+  return discoveries(all, false_discoveries)[0];
+}
+
+// Chooses the shown groups to name. truth: searches in which no frame is hidden; chances: theirs.
+std::vector<std::size_t> suspects_of(const std::vector<const Search*>& truth,
+                                     const std::vector<double>& chances, const Search& shown,
+                                     double false_discoveries) {
   double highest = -1;
   const std::vector<bool> low = discoveries(chances, false_discoveries);
   for (std::size_t i = 0; i < low.size(); ++i) {
@@ -494,8 +528,10 @@ void set_steps(const StepGrowth& steps, double seconds, LeakSuspect& suspect) {
   // Answers report the growth over the compared time.
   const double share = steps.seconds > 0 ? seconds / steps.seconds : 0;
   suspect.growth_bytes = (steps.end_words - steps.begin_words) * kBytesPerWord * share;
-  suspect.growth_bytes_stderr = 0;
-  suspect.growth_limits = {suspect.growth_bytes, suspect.growth_bytes};
+  suspect.growth_bytes_stderr = steps.words_stderr * kBytesPerWord * share;
+  const double beyond = 1.96 * suspect.growth_bytes_stderr;
+  suspect.growth_limits = {std::max(0.0, suspect.growth_bytes - beyond),
+                           suspect.growth_bytes + beyond};
   suspect.confidence = steps.confidence;
 }
 
@@ -534,7 +570,7 @@ std::vector<std::size_t> discovered(const Search& search) {
   std::vector<double> chances;
   chances.reserve(groups.size());
   for (const std::size_t group : groups) chances.push_back(search.chances[group]);
-  const std::vector<bool> low = discoveries(chances);
+  const std::vector<bool> low = discoveries(chances, kFalseRollUps);
   std::vector<std::size_t> result;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (low[i]) result.push_back(groups[i]);
@@ -571,7 +607,7 @@ std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationM
   if (const auto caller = best_caller(callers)) add(callers, *caller, true);
   if (!result.empty()) return result;
   for (const std::size_t group : modules.ranked(modules.live_groups(), kRolledUp)) {
-    if (modules.summaries[group].growth_bytes > 0) add(modules, group, false);
+    if (modules.summaries[group].confidence >= kLeastHint) add(modules, group, false);
   }
   return result;
 }
@@ -641,8 +677,9 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
                                            kBytesPerWord / rate / seconds
                                      : 0;
   std::vector<std::optional<StepGrowth>> steps(shown.growths.size());
+  const std::vector<double> chances = chances_of(truth);
   if (query.limit == 0) {
-    chosen = suspects_of(truth, shown, query.false_discoveries);
+    chosen = suspects_of(truth, chances, shown, query.false_discoveries);
     for (const Steps& found : find_steps(compared, whole)) {
       const auto group = static_cast<std::size_t>(shown.grouping.groups_of_row[found.row][0]);
       if (!shown.is_live(group) || std::ranges::find(chosen, group) != chosen.end()) continue;
@@ -664,7 +701,11 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
   for (const std::size_t group : chosen) named.push_back(row_group[group]);
   count_lifetimes_of(named, rows, snapshot, at_end);
   std::vector<Group> groups = rows.sums(named, Measure::kLive);
-  LeakAnswer answer{range, seconds, least_leak, {}, {}};
+  LeakAnswer answer{
+      .range = range,
+      .compared_seconds = seconds,
+      .has_enough_steps = has_enough_steps(shown, chances.size(), query.false_discoveries),
+      .least_leak_bytes_per_second = least_leak};
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     LeakSuspect& suspect = answer.suspects.emplace_back();
     static_cast<LeakGrowth&>(suspect) = shown.summaries[chosen[i]];

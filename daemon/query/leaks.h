@@ -12,7 +12,8 @@
 // interval is that of the difference of the two counts, s and d (util/estimate.h).
 //
 // Blocks that are allocated and freed many at a time make live memory vary more. The variance is
-// multiplied by the factor by which the steps of the range differ more than single blocks explain.
+// multiplied by the factor by which the steps of the range differ more than single blocks explain,
+// and is at least that of the values' scatter about a line.
 // Over several sessions of sampling, growth is the sum over their spans (session_spans.h).
 //
 // A site is named as a suspect if all of these indicate a leak:
@@ -20,11 +21,12 @@
 //   ends       compared spans begin and end at ends of major collections, so that garbage does
 //              not count
 //   chance     growth is unlikely given its error
-//   order      the steps of the range rise instead of going up and down (Kendall)
+//   order      the steps of the range rise instead of going up and down (Kendall), which takes some
+//              eight of them
 //   continues  it also grows in the later half of the steps, unlike a cache that has filled up
 //
 // The larger of the two chances must be low for the number of examined sites (Benjamini and
-// Hochberg), so that of twenty answers about a program without a leak one names a site.
+// Hochberg), so that of a hundred answers about a program without a leak one names a site.
 // tests/plain/leak_calibration_test.cc verifies that.
 //
 // Sites by innermost frames and by frames of the application, with no frame hidden, decide whether
@@ -81,6 +83,9 @@ struct LeakAnswer {
   TimeRange range;
   double compared_seconds = 0;  // length of the part of the range in which growth was compared; 0:
                                 // none
+  // False: the range has too few steps. Growth in each of them would be due to chance too often for
+  // a site to be named. No suspects then means that nothing is known.
+  bool has_enough_steps = false;
   // The rate of a steady leak that is required for a site to be named if it does nothing else. In
   // half the time, or at half the sampling rate, it is twice as high. 0: unknown.
   double least_leak_bytes_per_second = 0;

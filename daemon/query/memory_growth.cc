@@ -11,7 +11,7 @@ namespace memprofd {
 namespace {
 
 constexpr std::size_t kFloorSteps = 20;
-constexpr double kHighestChance = 0.01;
+constexpr double kHighestChance = 1e-4;
 constexpr double kLeastRise = 0.025;  // share of the growth that counts as a rise
 constexpr int kFewestRises = 3;
 
@@ -96,7 +96,10 @@ MemoryGrowth judge_floors(MemoryArea area, const std::vector<MemoryFloor>& floor
   result.confidence = 1 - chance;
   const double growth = result.end_bytes - result.begin_bytes;
   const double least = std::max(least_growth(result.begin_bytes), 2 * line.scatter);
-  result.grows = growth >= least && chance <= kHighestChance && continues(floors) &&
+  const double rise =
+      line.per_second * static_cast<double>(floors.back().time_ns - floors.front().time_ns) / 1e9;
+  result.grows = growth >= least && rise >= least_growth(result.begin_bytes) &&
+                 chance <= kHighestChance && continues(floors) &&
                  rises_of(floors, growth) >= kFewestRises;
   if (result.grows) result.since_ns = risen_since(floors, growth);
   return result;
@@ -111,8 +114,11 @@ std::vector<MemoryGrowth> memory_growth(const HistoryView& history, const TimeRa
       1.0, static_cast<double>(range.end_ns - range.begin_ns) / static_cast<double>(kFloorSteps));
   std::size_t steps[kMemoryAreas] = {};  // step of the last floor of each area
   const auto add = [&](int area, std::uint64_t time_ns, double bytes) {
-    const auto step = static_cast<std::size_t>(
-        static_cast<double>(time_ns - std::min(time_ns, range.begin_ns)) / step_ns);
+    // The end of the range belongs to the last step: a step of one moment would have no floor.
+    const auto step =
+        std::min(kFloorSteps - 1,
+                 static_cast<std::size_t>(
+                     static_cast<double>(time_ns - std::min(time_ns, range.begin_ns)) / step_ns));
     if (floors[area].empty() || step != steps[area]) {
       floors[area].push_back({time_ns, bytes});
     } else if (bytes < floors[area].back().bytes) {

@@ -7,8 +7,10 @@
 //
 // An area grows if its floors
 //
-//   rise       in an order that chance produces in at most one of a hundred cases (Kendall),
-//   far        enough: by at least 1 MiB and 2 %, and by twice their scatter about a line,
+//   rise       in an order that chance produces in at most one of ten thousand cases (Kendall):
+//              ten programs that are asked about every few seconds have that many in some hours
+//   far        enough: by at least 1 MiB and 2 %, and by twice their scatter about a line, which
+//              rises as far,
 //   repeatedly at least three times, because a table that is loaded once is no leak,
 //   continue:  in the later half of the steps by at least half as much as in the first.
 #pragma once
@@ -26,8 +28,8 @@ namespace memprofd {
 enum class MemoryArea { kHeap, kNative, kMapped };
 inline constexpr int kMemoryAreas = 3;
 
-// Fewer floors are not judged: by chance alone they rise in more than 1 % of cases.
-inline constexpr std::size_t kFewestFloors = 6;
+// Fewer floors are not judged: by chance alone they rise in more cases than that.
+inline constexpr std::size_t kFewestFloors = 10;
 // The smallest change that matters, in bytes, of memory that was so large.
 inline double least_growth(double begin_bytes) { return std::max(1048576.0, 0.02 * begin_bytes); }
 

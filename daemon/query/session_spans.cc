@@ -8,7 +8,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kWarmUpNs = 600'000'000'000;
+constexpr std::uint64_t kWarmUpNs = 600'000'000'000, kWarmUpPart = 4;
 constexpr std::size_t kMaxSpans = 16;
 
 // The event that began a session.
@@ -23,8 +23,8 @@ std::optional<SessionSpan> warm(const RangeCounter& counter, const SessionSpan& 
                                 Begin begin, SpanEnds ends) {
   if (begin == Begin::kLongAgo) return session;
   const bool whole = begin == Begin::kLoss && ends == SpanEnds::kAtCollections;
-  const std::uint64_t half_ns = (session.end_ns - session.begin_ns) / 2;
-  const std::uint64_t warm_up_ns = whole ? kWarmUpNs : std::min(kWarmUpNs, half_ns);
+  const std::uint64_t part_ns = (session.end_ns - session.begin_ns) / kWarmUpPart;
+  const std::uint64_t warm_up_ns = whole ? kWarmUpNs : std::min(kWarmUpNs, part_ns);
   const std::uint64_t from =
       counter.resolve({session.begin_ns + warm_up_ns, session.end_ns}).begin_ns;
   if (from < session.end_ns) return SessionSpan{from, session.end_ns};

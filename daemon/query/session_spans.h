@@ -4,13 +4,13 @@
 //
 // When sampling restarts, followed blocks are forgotten. Live memory falls to zero and then rises,
 // because older memory is unknown, as after the attach. So growth is a sum over sessions, without
-// the time in which the session's caches may have filled: half of it, at most 10 minutes. After
+// the time in which the session's caches may have filled: a quarter of it, at most 10 minutes. After
 // lost records it is always 10 minutes, because such a session is no evidence while it may be
 // filling up.
 //
 //   range           |---------------------------------|
 //   sessions  |----1----|--------2--------|------3-----
-//   spans           |===|        |========|      |====|      1: warm since before the range
+//   spans           |===|    |============|    |======|      1: warm since before the range
 //
 // An unreachable block counts as live until a major collection has found it, so live memory rises
 // between any two collections, with or without a leak. Spans therefore begin and end at ends of

@@ -159,7 +159,7 @@ absl::Status check_growth(const ProfileSnapshot& snapshot, const RuleCheck& chec
   }
   ASSIGN_OR_RETURN(const LeakAnswer answer, find_leaks(snapshot, range, filter_of(outcome.rule),
                                                        {.false_discoveries = check.chance}));
-  if (answer.compared_seconds <= 0) {
+  if (answer.suspects.empty() && !answer.has_enough_steps) {
     return absl::FailedPreconditionError(
         "too few major collections have ended to look for growth between them");
   }

@@ -61,7 +61,7 @@ module Watch = struct
   let waiting = ref 0
   let[@inline never] rec use k = if k = 0 then 0 else 1 + use (k - 1)
   let[@inline never] watch domain =
-    ignore (use 400);
+    ignore (use 8_000);
     let events = Array.make 16_000 domain in
     Mutex.lock lock;
     incr waiting;

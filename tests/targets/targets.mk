@@ -19,7 +19,7 @@ targets: $(addprefix $(TARGETS_DIR)/,$(TARGET_NAMES) $(TARGET_VARIANTS))
 # built from source. Most of OF_OCAML5 need OCaml 5; forks needs OCaml 4.12. Tests also ask about the heap
 # of demo_server in OCaml 5, and run seccomp with the C library of that release.
 OTHER_NAMES    := known_alloc stacks busy_threads churn fragmented uses_memprof stops_memprof idle minor_heaps large_blocks heap_shapes heap_roots values waits wait_threads waking_threads
-OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth value_domains demo_server seccomp wait_domains own_tracker
+OF_OCAML5      := domains domain_caches crowd heap_domains ends execer forks growth leaks value_domains demo_server seccomp wait_domains own_tracker
 OCAML5_RELEASES := trixie forky experimental
 OTHER_RELEASES := bullseye 4.12 4.14 $(OCAML5_RELEASES)
 OTHERS         := $(foreach release,$(OTHER_RELEASES),$(addprefix $(BUILD)/targets-$(release)/,$(OTHER_NAMES) nog_target)) \
@@ -34,7 +34,7 @@ $(foreach name,$(OTHER_NAMES) $(OF_OCAML5),$(eval $(filter %/$(name),$(OTHERS)):
 COMPILE_WITH = $(addprefix tests/targets/,handshake.ml compile-with.sh debian-prefix.sh cache.sh ocaml-from-npm.sh)
 $(filter-out %/nog_target,$(OTHERS)): $(BUILD)/targets-%: $(COMPILE_WITH)
 	$(call say,OCAML,$@)
-	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/$(*F).ml' -g $(if $(filter demo_server,$(*F)),-bin-annot)
+	$(Q)tests/targets/compile-with.sh $(*D) $@ '$(filter %_stubs.c,$^) tests/targets/$(*F).ml' -g $(if $(filter demo_server leaks,$(*F)),-bin-annot)
 $(filter %/nog_target,$(OTHERS)): $(BUILD)/targets-%: tests/targets/known_alloc.ml $(COMPILE_WITH)
 	$(call say,OCAML,$@)
 	$(Q)tests/targets/compile-with.sh $(*D) $@ $<

@@ -175,7 +175,7 @@ std::string doubt_text(const pb::ListLeaksResponse& response) {
 }
 
 const char* area_text(pb::MemoryArea area) {
-  if (area == pb::MEMORY_AREA_HEAP) return "OCaml heap, in use";
+  if (area == pb::MEMORY_AREA_HEAP) return "OCaml heap with garbage";
   return area == pb::MEMORY_AREA_NATIVE ? "native memory, stacks" : "mapped files, shared";
 }
 
@@ -250,7 +250,7 @@ std::string rolled_up_text(const pb::ListLeaksResponse& response) {
                           site_text(group.leak().site(), group.group_by()),
                           is_caller ? ", with what it calls" : "");
     append_growth(group.leak(), out);
-    append_frames(group.leak().site(), "       ", out);
+    append_callstack(group.leak().site(), "       ", kFramesShown, out);
   }
   return out;
 }
@@ -274,7 +274,7 @@ std::string containers_text(const pb::ListLeaksResponse& response) {
                       format_count(container.entries()), " entries");
     }
     if (!container.site().empty()) {
-      absl::StrAppend(&out, "; filled by ", printable(container.site()));
+      absl::StrAppend(&out, "; most bytes from ", printable(container.site()));
     }
     out += "\n";
   }
@@ -305,7 +305,7 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
         signed_text(leak.growth_bytes(), leak.growth_bytes_stderr(), pb::MEASURE_LIVE),
         site_text(leak.site(), group_by));
     append_growth(leak, out);
-    append_frames(leak.site(), "       ", out);
+    append_callstack(leak.site(), "       ", kFramesShown, out);
   }
   absl::StrAppend(&out,
                   "\nRanked by the lower limit of growth (95 % confidence). A leak grows in every "

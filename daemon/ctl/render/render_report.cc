@@ -14,8 +14,6 @@
 namespace memprofd::ctl {
 namespace {
 
-constexpr int kFramesShown = 24;
-
 constexpr char kMeaning[] =
     "Bytes are estimates from samples since the attach, headers included;\n"
     "± is one standard error: the true value is within two of them 19 times out of 20.\n"
@@ -182,26 +180,6 @@ std::string lifetime_text(const pb::Lifetime& of) {
       format_share(of.alive_ratio(), 1), " alive");
 }
 
-void append_callstack(const pb::Site& site, std::string& out) {
-  std::size_t width = 0;
-  const int shown = std::min(kFramesShown, site.callstack_size());
-  for (int i = 0; i < shown; ++i) {
-    width = std::max(width, display_width(printable(site.callstack(i).function())));
-  }
-  for (int i = 0; i < shown; ++i) {
-    const pb::Location& frame = site.callstack(i);
-    const std::string function = printable(frame.function());
-    std::string line =
-        absl::StrCat("       ", function, std::string(width - display_width(function) + 2, ' '),
-                     location_text(frame.file(), frame.line()));
-    line.erase(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&out, line, "\n");
-  }
-  if (site.callstack_size() > shown) {
-    absl::StrAppend(&out, "       ... ", site.callstack_size() - shown, " more\n");
-  }
-}
-
 void append_followed(const pb::Site& site, std::string& out) {
   absl::StrAppend(&out, "     allocated ", estimate_text(site.allocated()), " in ",
                   samples_text(site.samples()), ", promoted ",
@@ -222,7 +200,7 @@ void append_site(int number, const pb::Site& site, pb::GroupBy group_by, std::st
                           estimate_text(site.allocated()), site_text(site, group_by),
                           format_count(site.samples()));
   }
-  append_callstack(site, out);
+  append_callstack(site, "       ", kFramesShown, out);
 }
 
 }  // namespace

@@ -295,7 +295,7 @@ std::string sites_table(const pb::ListSitesResponse& response, pb::GroupBy group
   std::string out = painted(style, kBold, lines[0]) + "\n";
   for (int i = 0; i < response.sites_size(); ++i) {
     absl::StrAppend(&out, lines[i + 1], "\n");
-    if (with_callstacks) append_frames(response.sites(i), "    ", out);
+    if (with_callstacks) append_callstack(response.sites(i), "    ", 0, out);
   }
   if (response.target().missing_bytes() > 0) {
     absl::StrAppend(&out, "\nEvents were lost: ", missing_text(response.target()), "\n");

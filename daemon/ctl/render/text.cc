@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/export/formats/recursion.h"
 #include "daemon/model/group_key.h"
 #include "daemon/model/measure.h"
 #include "daemon/model/target_info.h"
@@ -182,10 +185,38 @@ std::string site_text(const pb::Site& site, pb::GroupBy group_by) {
   return words;
 }
 
-void append_frames(const pb::Site& site, const std::string& indent, std::string& out) {
-  for (const pb::Location& frame : site.callstack()) {
-    absl::StrAppend(&out, indent, printable(frame.function()), "  ",
-                    location_text(frame.file(), frame.line()), "\n");
+void append_callstack(const pb::Site& site, const std::string& indent, std::size_t limit,
+                      std::string& out) {
+  struct Line {
+    std::string function, place;
+  };
+  const int frames = site.callstack_size();
+  std::vector<std::uint32_t> from_root, function_of;
+  std::map<std::string_view, std::uint32_t> functions;
+  for (int i = 0; i < frames; ++i) {
+    const auto number = static_cast<std::uint32_t>(functions.size());
+    function_of.push_back(functions.emplace(site.callstack(i).function(), number).first->second);
+    from_root.push_back(static_cast<std::uint32_t>(frames - 1 - i));
+  }
+  const std::vector<FoldedFrame> folded = fold_recursion(from_root, function_of);
+  const std::size_t shown = limit == 0 ? folded.size() : std::min(limit, folded.size());
+  std::vector<Line> lines;
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FoldedFrame& of = folded[folded.size() - 1 - i];
+    const pb::Location& frame = site.callstack(static_cast<int>(of.location));
+    lines.push_back({printable(frame.function()), location_text(frame.file(), frame.line())});
+    if (of.frames > 1) absl::StrAppend(&lines.back().function, " ×", of.frames);
+    width = std::max(width, display_width(lines.back().function));
+  }
+  for (const Line& line : lines) {
+    const std::string gap(width - display_width(line.function) + 2, ' ');
+    std::string text = absl::StrCat(indent, line.function, gap, line.place);
+    text.erase(text.find_last_not_of(' ') + 1);
+    absl::StrAppend(&out, text, "\n");
+  }
+  if (folded.size() > shown) {
+    absl::StrAppend(&out, indent, "... ", folded.size() - shown, " more\n");
   }
 }
 

@@ -53,8 +53,12 @@ std::string live_text(const pb::Target& target);
 std::string range_text(const pb::TimeRange& range);
 // Name of a group: "Cache.add  cache.ml:12", "cache.ml", "thread 4242".
 std::string site_text(const pb::Site& site, pb::GroupBy group_by);
-// One line per frame of the site's callstack, each after the indent.
-void append_frames(const pb::Site& site, const std::string& indent, std::string& out);
+// One line per frame of the site's callstack, innermost first. Recursion is folded: "List.map
+// ×252". limit: number of lines, then "... 12 more"; 0: all.
+void append_callstack(const pb::Site& site, const std::string& indent, std::size_t limit,
+                      std::string& out);
+// Limit for texts with several sites.
+inline constexpr std::size_t kFramesShown = 24;
 
 // A site's value in the unit of the measure: bytes, blocks, samples, seconds.
 struct MeasureValue {

@@ -189,7 +189,7 @@ pb::LeakVerdict verdict_of(const LeakAnswer& answer, const std::vector<MemoryGro
   if (!answer.suspects.empty()) return pb::LEAK_VERDICT_SITES;
   if (!answer.rolled_up.empty() && answer.rolled_up[0].certain) return pb::LEAK_VERDICT_GROUPS;
   if (std::ranges::any_of(memory, &MemoryGrowth::grows)) return pb::LEAK_VERDICT_MEMORY;
-  return answer.compared_seconds > 0 ? pb::LEAK_VERDICT_NONE : pb::LEAK_VERDICT_UNKNOWN;
+  return answer.has_enough_steps ? pb::LEAK_VERDICT_NONE : pb::LEAK_VERDICT_UNKNOWN;
 }
 
 // Limits for live memory at one moment, which was sampled at one rate. rate: used if nothing was

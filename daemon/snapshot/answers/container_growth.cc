@@ -81,6 +81,7 @@ std::vector<Container> find_containers(HeapImage& image) {
     const std::uint32_t name = is_shared ? row.number : name_of_node[row.number];
     if (name == kNoName) continue;  // a name of many roots, which have rows of their own
     Container container{.root = root_text(image.root_names[name]) + (is_shared ? ", shared" : ""),
+                        .on_stack = image.root_names[name].kind == RootKind::kStack,
                         .words = row.words,
                         .site = sites[name]};
     if (const std::uint32_t block = block_of_name[name]; block != HeapImage::kNoBlock) {
@@ -105,7 +106,7 @@ std::vector<ContainerGrowth> container_growth(const std::vector<Container>& befo
     const auto found = known.find(container.root);
     const Container* earlier = found == known.end() ? nullptr : found->second;
     const std::uint64_t words = earlier == nullptr ? 0 : earlier->words;
-    if (container.words <= words) continue;
+    if (container.words <= words || (container.on_stack && words < container.words / 2)) continue;
     ContainerGrowth& growth = result.emplace_back();
     growth.container = container;
     growth.words = container.words - words;

@@ -15,6 +15,7 @@ namespace memprofd {
 struct Container {
   // "global Cache.table"; "global Cache.table, shared": reached from other roots too.
   std::string root;
+  bool on_stack = false;
   std::string kind;           // "Hashtbl", "list", "Map or Set", or the class of the block
   bool has_entries = false;   // entries of the largest collection within a few steps of the root
   std::uint64_t entries = 0;  // bindings, elements
@@ -33,7 +34,8 @@ struct ContainerGrowth {
 };
 
 // Containers that retain more than before, the largest growth first. Omits growth below a fiftieth
-// of the largest.
+// of the largest, and stacks that retained less than half as much before: what the program happened
+// to be working on.
 std::vector<ContainerGrowth> container_growth(const std::vector<Container>& before,
                                               const std::vector<Container>& after);
 

@@ -103,19 +103,19 @@ TEST(LeakEvidence, WhatFillsSlowsDown) {
   EXPECT_FALSE(course_of({0, 1, 2, 3, 3, 4, 4}).has_slowed_down(2)) << "by chance";
 }
 
-// 0.05 / 4, 2 / 4 and so on are allowed, in ascending order.
+// 0.01 / 4, 0.02 / 4 and so on are allowed, in ascending order.
 TEST(LeakEvidence, TheMoreThereAreTheSurerTheyHaveToBe) {
-  EXPECT_THAT(discoveries({0.04}), ElementsAre(true));
-  EXPECT_THAT(discoveries({0.04, 0.5, 0.6, 0.7}), ElementsAre(false, false, false, false));
-  EXPECT_THAT(discoveries({0.024, 0.5, 0.01, 0.7}), ElementsAre(true, false, true, false));
-  EXPECT_THAT(discoveries({0.024, 0.5, 0.0002, 0.7}, 0.001),
+  EXPECT_THAT(discoveries({0.008}), ElementsAre(true));
+  EXPECT_THAT(discoveries({0.008, 0.5, 0.6, 0.7}), ElementsAre(false, false, false, false));
+  EXPECT_THAT(discoveries({0.0048, 0.5, 0.002, 0.7}), ElementsAre(true, false, true, false));
+  EXPECT_THAT(discoveries({0.0048, 0.5, 0.0002, 0.7}, 0.001),
               ElementsAre(false, false, true, false));
   EXPECT_TRUE(discoveries({}).empty());
 }
 
 TEST(LeakEvidence, SamplesToBeNamed) {
-  EXPECT_EQ(samples_to_be_named(1), 5);
-  EXPECT_EQ(samples_to_be_named(1000), 18);
+  EXPECT_EQ(samples_to_be_named(1), 8);
+  EXPECT_EQ(samples_to_be_named(1000), 21);
   EXPECT_NEAR(chance_beyond(1.645), 0.05, 1e-4);
 }
 
@@ -132,8 +132,9 @@ std::vector<LargeBlock> blocks(const std::vector<std::pair<int, double>>& born) 
 TEST(LeakSteps, ABufferThatDoublesIsALeak) {
   const auto growth = growth_in_steps(blocks({{10, 1e6}, {30, 2e6}, {70, 4e6}}), 4e6, kBegin, kEnd);
   ASSERT_TRUE(growth);
-  EXPECT_DOUBLE_EQ(growth->begin_words, 1e6);
-  EXPECT_DOUBLE_EQ(growth->end_words, 4e6);
+  EXPECT_DOUBLE_EQ(growth->begin_words, 0.5e6) << "it was full when the first replaced it";
+  EXPECT_DOUBLE_EQ(growth->end_words, 2e6);
+  EXPECT_NEAR(growth->words_stderr, 0, 1) << "twice as much took twice as long";
   EXPECT_DOUBLE_EQ(growth->seconds, 60);
   EXPECT_NEAR(growth->confidence, 1 - 1.0 / 6, 1e-9);
 }

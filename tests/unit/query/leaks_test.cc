@@ -58,13 +58,29 @@ TEST_F(LeaksTest, OnlyTheLeakIsASuspect) {
   ASSERT_EQ(answer.suspects.size(), 1u);
   const LeakSuspect& leak = answer.suspects[0];
   EXPECT_EQ(leak.group.location.function, "Sessions.remember");
-  EXPECT_DOUBLE_EQ(leak.growth_bytes, 300 * kSampleBytes);
-  EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr, std::sqrt(300) * kSampleBytes);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes, 400 * kSampleBytes);
+  EXPECT_DOUBLE_EQ(leak.growth_bytes_stderr, 20 * kSampleBytes);
   EXPECT_NEAR(leak.growth_bytes / answer.compared_seconds, kSampleBytes, 1);
   EXPECT_GT(leak.confidence, 0.999);
   EXPECT_EQ(leak.steadiness, 1);
   EXPECT_NEAR(leak.median_age_seconds, 300, 100) << "born evenly over 600 s";
   EXPECT_DOUBLE_EQ(leak.group.counters.live.words * 8, 600 * kSampleBytes);
+}
+
+// A range of so many seconds has as many steps. Of three sites one leaks.
+TEST_F(LeaksTest, InFewStepsNothingIsNamedAndTheAnswerSaysThatNothingIsKnown) {
+  std::map<int, bool> enough;
+  for (int seconds = 2; seconds <= 20; ++seconds) {
+    const LeakAnswer answer = leaks({recording_.now() - seconds * kSecond, 0});
+    EXPECT_GT(answer.compared_seconds, 0);
+    EXPECT_TRUE(answer.suspects.empty() || answer.has_enough_steps) << seconds;
+    enough[seconds] = answer.has_enough_steps;
+  }
+  EXPECT_FALSE(enough[2]);
+  EXPECT_FALSE(enough[3]);
+  EXPECT_TRUE(enough[6]);
+  EXPECT_TRUE(enough[20]);
+  EXPECT_TRUE(leaks({middle_, 0}).has_enough_steps);
 }
 
 std::vector<double> lifetimes(const Counters& counters) {
@@ -105,10 +121,10 @@ TEST_F(LeaksTest, LifetimesAreThoseOfTheSiteInTheRange) {
 // All live blocks were allocated since the attach: the cache and the rest would have grown.
 TEST_F(LeaksTest, SinceTheAttachIsSinceTheProgramHasWarmedUp) {
   const LeakAnswer answer = leaks({});
-  EXPECT_NEAR(static_cast<double>(answer.range.begin_ns - kStart), 300e9, 1e9);
+  EXPECT_NEAR(static_cast<double>(answer.range.begin_ns - kStart), 150e9, 1e9);
   ASSERT_EQ(answer.suspects.size(), 1u);
   EXPECT_EQ(answer.suspects[0].group.location.function, "Sessions.remember");
-  EXPECT_NEAR(answer.suspects[0].growth_bytes, 300 * kSampleBytes, 2 * kSampleBytes);
+  EXPECT_NEAR(answer.suspects[0].growth_bytes, 450 * kSampleBytes, 2 * kSampleBytes);
 }
 
 TEST_F(LeaksTest, WithALimitTheRestIsShownWithItsDoubt) {
@@ -216,14 +232,14 @@ TEST_F(LeaksOverSessions, ASessionThatHasJustBegunHidesNoLeak) {
   const LeakAnswer answer = leaks(recording_.now() - 600 * kSecond);
   ASSERT_EQ(answer.suspects.size(), 1u);
   EXPECT_EQ(answer.suspects[0].group.location.function, "f1");
-  EXPECT_NEAR(answer.suspects[0].growth_bytes, 452 * kSampleBytes, 5 * kSampleBytes);
+  EXPECT_NEAR(answer.suspects[0].growth_bytes, 603 * kSampleBytes, 5 * kSampleBytes);
 }
 
 TEST_F(LeaksOverSessions, OfManySessionsTheNewestAreCompared) {
   run(40, 60);
   const LeakAnswer answer = leaks(0);
-  EXPECT_NEAR(answer.compared_seconds, 16 * 30, 16);
-  EXPECT_NEAR(answer.range.seconds(), 15 * 60 + 30, 5);
+  EXPECT_NEAR(answer.compared_seconds, 16 * 45, 16 * 5) << "in windows of ten seconds";
+  EXPECT_NEAR(answer.range.seconds(), 15 * 60 + 45, 10);
 }
 
 // Two minutes at a rate at which few samples stand for much, and two at forty times that.
@@ -308,11 +324,11 @@ TEST_F(LeaksAfterALoss, ARangeThatBeginsWithASessionIsNotWarm) {
     return static_cast<double>(leaks(390, 1).range.begin_ns - kStart) / 1e9;
   };
   run(400);
-  EXPECT_NEAR(compared_from(), 200, 1) << "after the attach";
+  EXPECT_NEAR(compared_from(), 100, 1) << "after the attach";
   run(1000);
   recording_.set_rate(0.02);
   run(400);
-  EXPECT_NEAR(compared_from(), 1600, 1) << "after a change of the rate";
+  EXPECT_NEAR(compared_from(), 1500, 1) << "after a change of the rate";
 }
 
 // Ten blocks of 1 MiB, then eleven: that is known for certain, and no sign of a leak.
@@ -433,7 +449,7 @@ TEST(Leaks, WhatIsHiddenDoesNotHideThatThereIsALeak) {
       recording.alloc(++id, 2);
       tokens.push_back(id);
     }
-    for (std::uint64_t i = random() % 40; i > 0 && !tokens.empty(); --i) {
+    for (std::uint64_t i = random() % 40 + tokens.size() / 40; i > 0 && !tokens.empty(); --i) {
       recording.die(tokens.front());
       tokens.pop_front();
     }
@@ -470,8 +486,9 @@ TEST(Leaks, ABlockThatIsReplacedByLargerOnesIsALeakInSteps) {
   ASSERT_EQ(answer.suspects.size(), 1u);
   EXPECT_TRUE(answer.suspects[0].in_steps);
   EXPECT_EQ(answer.suspects[0].group.location.function, "f1");
-  EXPECT_NEAR(answer.suspects[0].growth_bytes / answer.compared_seconds * 110, 7 * (1 << 15) * 8.0,
-              0.05 * 7 * (1 << 15) * 8);
+  EXPECT_NEAR(answer.suspects[0].growth_bytes / answer.compared_seconds * 110,
+              3.5 * (1 << 15) * 8.0, 0.05 * 3.5 * (1 << 15) * 8)
+      << "what is in them";
 }
 
 TEST_F(LeaksTest, LifetimeFiltersAreRefused) {

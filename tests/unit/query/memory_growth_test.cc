@@ -51,20 +51,25 @@ TEST(MemoryGrowth, HealthyCoursesDoNot) {
       << "a cache that is full";
   EXPECT_FALSE(judged(20, [](std::size_t i) { return 30 + 3 * std::sin(i); }).grows);
   EXPECT_FALSE(judged(20, [](std::size_t i) { return 300 + 0.02 * i; }).grows) << "too little";
-  EXPECT_FALSE(judged(5, [](std::size_t i) { return 30.0 + i; }).grows) << "too few";
+  EXPECT_FALSE(
+      judged(20, [](std::size_t i) { return 12 + std::min(i, std::size_t{1}) * (1 + 0.01 * i); })
+          .grows)
+      << "the first moment of a program";
+  EXPECT_FALSE(judged(9, [](std::size_t i) { return 30.0 + i; }).grows) << "too few";
+  EXPECT_TRUE(judged(10, [](std::size_t i) { return 30.0 + i; }).grows);
   EXPECT_FALSE(judged(0, [](std::size_t) { return 0.0; }).grows);
 }
 
-// Floors that scatter without a direction are named once in a hundred times at most.
+// Floors that scatter without a direction are named once in ten thousand times at most.
 TEST(MemoryGrowth, ChanceIsSeldomTakenForGrowth) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> noise(0, 3);
   int named = 0;
-  constexpr int kPrograms = 2000;
+  constexpr int kPrograms = 50'000;
   for (int program = 0; program < kPrograms; ++program) {
     named += judged(20, [&](std::size_t) { return 100 + noise(random); }).grows ? 1 : 0;
   }
-  EXPECT_LE(named, kPrograms / 100);
+  EXPECT_LE(named, kPrograms / 10'000);
 }
 
 HistoryView history_of(std::size_t seconds, std::uint64_t collect_every) {
@@ -99,6 +104,25 @@ TEST(MemoryGrowth, OfTheHeapOnlyEndsOfCollectionsCount) {
   EXPECT_TRUE(areas[1].grows);
   EXPECT_NEAR(areas[1].bytes_per_second, 0.5 * kMiB, 0.01 * kMiB);
   EXPECT_FALSE(areas[2].grows);
+}
+
+// Every second goes up and down; the last one, at the end of the range, is high.
+TEST(MemoryGrowth, TheLastMomentIsNoFloorOfItsOwn) {
+  HistoryView view;
+  view.begin_ns = kBegin;
+  HistoryPoint point;
+  for (std::size_t i = 0; i < 60; ++i) {
+    point.memory.other_anonymous = static_cast<std::uint64_t>((10.0 + 4.0 * (i % 3)) * kMiB);
+    const std::uint64_t begin = kBegin + i * 1'000'000'000;
+    auto window = std::make_shared<HistoryWindow>(begin, begin + 1'000'000'000, point);
+    window->finish();
+    view.tiers[0].push_back(std::move(window));
+  }
+  const auto areas = memory_growth(view, {kBegin, kBegin + 60'000'000'000});
+  ASSERT_EQ(areas.size(), 2u);
+  EXPECT_EQ(areas[0].area, MemoryArea::kNative);
+  EXPECT_EQ(areas[0].moments, 20u);
+  EXPECT_DOUBLE_EQ(areas[0].end_bytes, areas[0].begin_bytes);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ const RISE = 0.95;
 // A rise that begins in this first share of its session may have begun before.
 const AT_ONCE = 0.1;
 // Fewest moments needed to judge an area; kFewestFloors of daemon/query/memory_growth.h.
-const FEWEST_MOMENTS = 6;
+const FEWEST_MOMENTS = 10;
 const AREAS: Record<MemoryGrowth["area"], string> = { MEMORY_AREA_UNSPECIFIED: "memory", MEMORY_AREA_HEAP: "OCaml heap",
   MEMORY_AREA_NATIVE: "native memory", MEMORY_AREA_MAPPED: "mapped files" };
 

@@ -250,7 +250,7 @@ TEST_F(RenderAnswersTest, WhatOfTheMemoryGrowsComesFirst) {
   EXPECT_THAT(text,
               HasSubstr("+40.0 MiB since 2023-11-14 22:13:20 UTC, 20.0 MiB per minute (99.9 % "
                         "sure)"));
-  EXPECT_LT(text.find("native memory, stacks"), text.find("OCaml heap, in use"));
+  EXPECT_LT(text.find("native memory, stacks"), text.find("OCaml heap with garbage"));
   EXPECT_THAT(text, HasSubstr("steady"));
   const auto text_of_heap = [&](double end) {
     response.mutable_memory(0)->set_end_bytes(end);
@@ -298,7 +298,7 @@ TEST_F(RenderAnswersTest, VariablesThatKeepMore) {
   change.set_site("Catalog.page catalog.ml:31");
   EXPECT_THAT(containers_text(response),
               HasSubstr("  global Catalog.pages: Hashtbl, +3.00 MiB to 34.0 MiB, +1204 to 18,352 "
-                        "entries; filled by Catalog.page catalog.ml:31\n"));
+                        "entries; most bytes from Catalog.page catalog.ml:31\n"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST(Attach, IsNotDoneWhileTheTargetWaits) {
 TEST(Tables, ArePlainUnlessAskedAndCutToTheWidth) {
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}), Not(HasSubstr("\x1b")));
   EXPECT_THAT(sites_table(sites(), pb::GROUP_BY_SITE, true, {}),
-              HasSubstr("\n    Server.loop  bin/server.ml:81\n"));
+              HasSubstr("\n    Server.loop        bin/server.ml:81\n"));
   const std::string screen =
       sites_table(sites(), pb::GROUP_BY_SITE, false, {.color = true, .width = 40});
   EXPECT_THAT(screen, HasSubstr("\x1b[1m"));
@@ -287,9 +287,27 @@ TEST(Publication, OfATraceHasNothingOfAnAttach) {
 
 TEST(Publication, CutsLongCallstacks) {
   pb::ListSitesResponse response = sites();
-  for (int i = 0; i < 100; ++i) response.mutable_sites(0)->add_callstack()->set_function("f");
+  for (int i = 0; i < 100; ++i) {
+    response.mutable_sites(0)->add_callstack()->set_function("f" + std::to_string(i));
+  }
   EXPECT_THAT(report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
               HasSubstr("... 79 more\n"));
+}
+
+// The frame that matters comes after the recursion.
+TEST(Publication, FoldsRecursion) {
+  pb::ListSitesResponse response = sites();
+  pb::Site& site = *response.mutable_sites(0);
+  site.clear_callstack();
+  for (int i = 0; i < 252; ++i) {
+    pb::Location& frame = *site.add_callstack();
+    frame.set_function("Stdlib__List.map");
+    frame.set_file("list.ml");
+    frame.set_line(92);
+  }
+  site.add_callstack()->set_function("Search.run");
+  EXPECT_THAT(report_text(response, pb::MEASURE_LIVE, pb::GROUP_BY_SITE),
+              HasSubstr("       Stdlib__List.map ×252  list.ml:92\n       Search.run\n\n"));
 }
 
 TEST(Findings, ShowLevelAndRemedy) {

@@ -51,6 +51,16 @@ TEST(ContainerGrowth, ShrinkingAndConstantOnesAreOmitted) {
   EXPECT_TRUE(growth(8, 5).empty());
 }
 
+TEST(ContainerGrowth, OfStacksOnlyWhatWasThereBefore) {
+  const Container before{.root = "stack of thread 3", .on_stack = true, .words = 600};
+  Container after = before;
+  after.words = 1000;
+  EXPECT_EQ(container_growth({before}, {after}).size(), 1u);
+  after.words = 2000;
+  EXPECT_TRUE(container_growth({before}, {after}).empty()) << "a request that is being handled";
+  EXPECT_TRUE(container_growth({}, {after}).empty());
+}
+
 TEST(ContainerGrowth, ANewVariableHasGrownByAllOfIt) {
   HeapImage later = program(4);
   const std::vector<ContainerGrowth> rows = container_growth({}, find_containers(later));
