@@ -232,8 +232,8 @@ absl::Status inspect_code(const ProcFs& proc, std::unique_ptr<ElfFile> program,
   return absl::OkStatus();
 }
 
-// Between exec and the start of the runtime a process is in neither the old nor the new program, and
-// its memory is not all mapped.
+// Between exec and the start of the runtime a process is in neither the old nor the new program,
+// and its memory is not all mapped.
 bool is_starting(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsOutOfRange(status);
 }

@@ -4,8 +4,8 @@
 //
 // When sampling restarts, followed blocks are forgotten. Live memory falls to zero and then rises,
 // because older memory is unknown, as after the attach. So growth is a sum over sessions, without
-// the time in which the session's caches may have filled: a quarter of it, at most 10 minutes. After
-// lost records it is always 10 minutes, because such a session is no evidence while it may be
+// the time in which the session's caches may have filled: a quarter of it, at most 10 minutes.
+// After lost records it is always 10 minutes, because such a session is no evidence while it may be
 // filling up.
 //
 //   range           |---------------------------------|

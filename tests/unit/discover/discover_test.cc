@@ -157,8 +157,7 @@ __attribute__((constructor)) static void hole(void) {
 
 TEST(Discover, WaitsForOneWhoseMemoryIsNotMappedYet) {
   const TempDir dir;
-  const std::string program =
-      compile_ocaml(dir, "maps", "let () = Unix.sleep 1000", "-g -linkpkg");
+  const std::string program = compile_ocaml(dir, "maps", "let () = Unix.sleep 1000", "-g -linkpkg");
   ASSERT_FALSE(program.empty());
   const std::string library = dir.path("hole.so");
   const std::string build = "cc -shared -fPIC -o " + library + " " + dir.write("hole.c", kHole);
