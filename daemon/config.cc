@@ -125,8 +125,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->capture_default_str()
       ->type_name("N");
   app.add_option("--mode", config.mode,
-                 "How to attach. agent: inject the agent; observe: inject nothing, see allocations "
-                 "only; auto: agent, or observe where no agent can be injected")
+                 "How to attach. agent: inject the agent; observe: inject nothing, show "
+                 "allocations only; auto: agent, or observe where no agent can be injected")
       ->transform(one_of<AttachMode>({{"auto", AttachMode::kAuto},
                                       {"agent", AttachMode::kAgent},
                                       {"observe", AttachMode::kObserve}}))
@@ -151,8 +151,8 @@ void add_target_options(CLI::App& app, Config& config) {
       ->capture_default_str()
       ->type_name("N");
   add_size(app, "--ring-bytes", config.ring_bytes, kMinRingBytes, kMaxRingBytes,
-           "Size of each target's ring buffer (default: by the rate and the budget; 512KiB with "
-           "their defaults)");
+           "Size of each target's ring buffer (default: derived from rate and budget; 512KiB with "
+           "default settings)");
 }
 
 void add_grpc_access_options(CLI::App& app, Config& config) {
@@ -203,7 +203,7 @@ void add_heap_watch_options(CLI::App& app, Config& config) {
       ->default_str("1m")
       ->type_name("DURATION");
   app.add_option("--snapshot.keep", watch.files.keep,
-                 "Keep at most N snapshots; the program with the most loses its oldest one first")
+                 "Keep at most N snapshots; delete the oldest of the program with the most first")
       ->check(in_range(1, 100000))
       ->capture_default_str()
       ->type_name("N");
@@ -241,7 +241,8 @@ void add_output_options(CLI::App& app, Config& config) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
   app.add_option("--web.host-name", config.web_host_names,
-                 "Also accept requests for this host name, a protection against DNS rebinding; "
+                 "Also accept requests for this host name; others are refused (protects against "
+                 "DNS rebinding); "
                  "repeatable (default: IP addresses and localhost)")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("NAME");
@@ -265,7 +266,7 @@ void add_output_options(CLI::App& app, Config& config) {
       ->type_name("N");
   app.add_option(
          "--metrics.max-series", config.top_sites.series,
-         "Export at most N series; omit the least important ones and the newest targets first")
+         "Export at most N series; drop the least important series and the newest targets first")
       ->check(in_range(200, 10000000))
       ->capture_default_str()
       ->type_name("N");

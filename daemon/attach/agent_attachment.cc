@@ -526,7 +526,7 @@ void AgentAttachment::give_up_copy() {
   if (const auto lease = lease_.lock()) lease->given_up = true;
 }
 
-// The wait is short: a copy that was given up ends soon.
+// Returns quickly: a copy that was given up ends soon.
 void AgentAttachment::wait_for_copy() {
   give_up_copy();
   while (copying()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

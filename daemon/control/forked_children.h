@@ -73,8 +73,8 @@ class ForkedChildren {
   // Returns false if too many children of the family are already waiting.
   bool add(const ForkFamilyPtr& family, ForkedChild child);
   // The next child that is due and still runs its parent's program, of the family whose turn it is.
-  // It counts as being inspected until inspection_over(). Children that have not stayed are
-  // dropped.
+  // It counts as being inspected until inspection_over(). Drops children that have ended or run
+  // another program.
   std::optional<std::pair<ForkFamilyPtr, ForkedChild>> next(
       std::chrono::steady_clock::time_point now);
   // The inspection of a child has ended, or was abandoned. Any other pid is ignored.

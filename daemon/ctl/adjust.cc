@@ -82,7 +82,7 @@ void add_adjust(const CommandLine& line, CLI::App& app) {
   CLI::Option* off = app.add_flag("--off", adjust.off, "Stop updating the values");
   app.add_flag("--on", adjust.on, "Resume updating the values")->excludes(off);
   app.add_option("--period", adjust.period_ms,
-                 "Call value functions every N ms; 0: as the program registered them")
+                 "Call value functions every N ms; 0: use the period that the program registered")
       ->check(in_range(0, 86'400'000));
 }
 

@@ -60,7 +60,8 @@ void add_ask(const CommandLine& line, CLI::App& app) {
   app.add_option("argument", ask.argument, "Argument for the action")->type_name("TEXT");
   add_pid(app, line.options().pid);
   app.add_option("--timeout", ask.timeout,
-                 "Withdraw the request if it is not answered within this time, at most 60s")
+                 "Stop waiting after TIME, at most 60s; withdraws the request if the action has "
+                 "not started")
       ->type_name("TIME")
       ->capture_default_str();
   add_format(app, line.options().format, {kTable, kJson});

@@ -209,7 +209,7 @@ void add_targets(const CommandLine& line, CLI::App& app) {
 void add_attach(const CommandLine& line, CLI::App& app) {
   Options& options = line.options();
   AttachOptions& own = line.set_up(app, "Start profiling a running process", &run_attach);
-  app.add_option("pid,--pid", options.pid, "PID, or --pid PID")->required();
+  app.add_option("pid,--pid", options.pid, "Process to profile")->required();
   add_sampling_rate(app, "--sampling-rate,--rate", options.rate, options.interval);
   add_budget(app, own.max_overhead, "default: as memprofd was started");
   add_format(app, options.format, {kTable, kJson});
@@ -225,7 +225,7 @@ void add_attach(const CommandLine& line, CLI::App& app) {
          "Sample the native heap once per SIZE allocated bytes; 0: do not (default: 512KiB)")
       ->type_name("SIZE");
   app.add_option("--mode", own.mode,
-                 "How to attach: auto, agent, or observe, which injects nothing and sees "
+                 "How to attach: auto, agent, or observe, which injects nothing and shows "
                  "allocations only (default: as memprofd was started)")
       ->transform(one_of<pb::AttachMode>({{"auto", pb::ATTACH_MODE_AUTO},
                                           {"agent", pb::ATTACH_MODE_AGENT},

@@ -205,6 +205,14 @@ bool may_be_sampled(const pb::Target& target) {
          target.state() != pb::TARGET_STATE_EXITED;
 }
 
+// The reason why the rate is not higher; empty if a site has been named or the rate is the
+// requested one.
+std::string rate_hint(const pb::ListLeaksResponse& answer, const pb::Target& target) {
+  const bool is_named = answer.verdict() == pb::LEAK_VERDICT_SITES;
+  if (is_named || !absl::StrContains(target.message(), "kept at ")) return "";
+  return absl::StrCat("\nMore samples would show more. The rate: ", target.message(), "\n");
+}
+
 bool lacks_names(const pb::ListLeaksResponse& answer) {
   return std::ranges::any_of(answer.containers(), [](const pb::ContainerChange& container) {
     return absl::StrContains(container.root(), ", field ");
@@ -285,7 +293,8 @@ absl::Status run_leaks(const Options& options, const LeaksOptions& own) {
     const std::string state = not_sampled_text(target, options.endpoint);
     if (!state.empty()) text = absl::StrCat(state, "\n", text);
     const std::string why = why_hint(answer, search.pid(), options.endpoint);
-    absl::StrAppend(&text, advice(answer, search, seconds, state.empty(), options.endpoint),
+    absl::StrAppend(&text, rate_hint(answer, target),
+                    advice(answer, search, seconds, state.empty(), options.endpoint),
                     why.empty() ? "" : "\n", why);
   }
   return write_result(text, options.out);
@@ -316,7 +325,7 @@ void add_leaks(const CommandLine& line, CLI::App& app) {
   add_format(app, options.format, {kTable, kJson});
   app.footer(
       "Exits with 0 whether something leaks or not, unless --exit-code is given.\n"
-      "Ctrl-C ends --for early, with what is known then.");
+      "Ctrl-C ends --for early and reports the results so far.");
 }
 
 }  // namespace memprofd::ctl

@@ -40,7 +40,7 @@ Usage: memprofctl [OPTIONS] COMMAND     (COMMAND --help explains a command and i
 
   top                      Watch allocation sites live
   leaks                    Report whether a process leaks memory, where, and since when
-  report, sites, callers   Show allocation sites, live or of a trace file; export profiles
+  report, sites, callers   Show allocation sites of a target or a trace file; export profiles
   history, diff            Show counts over time; compare time ranges, targets or trace files
   rss                      Break down the resident memory of a process
 
@@ -190,7 +190,7 @@ class Program {
   }
   void set_up(CLI::App& app, const char* help, CommandLine::Run run) {
     app.description(help);
-    app.callback([this, &app, run = std::move(run)] {  // of a command below it first
+    app.callback([this, &app, run = std::move(run)] {  // CLI11 runs a subcommand's callback first
       if (app.get_subcommands().empty()) run_ = run;
     });
   }

@@ -95,14 +95,20 @@ void add_target(CLI::App& app, QueryOptions& options) {
       ->type_name("TARGET");
 }
 
+void add_running_target(CLI::App& app, QueryOptions& options) {
+  app.add_option("target,-p,--pid", options.target,
+                 "PID of the target; may be omitted when there is only one")
+      ->type_name("PID");
+}
+
 void add_range(CLI::App& app, QueryOptions& options) {
   app.add_option("--range", options.range,
-                 "Count only events in the range FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
+                 "Use only the range FROM..TO: -10m..-5m, 14:05..14:10 (UTC)")
       ->type_name("RANGE");
-  app.add_option("--last", options.last, "Count only events of the last DURATION, such as 5m")
+  app.add_option("--last", options.last, "Use only the last DURATION, such as 5m")
       ->type_name("DURATION")
       ->excludes("--range");
-  app.add_flag("--peak", options.until_peak, "Show the moment at which the most bytes were live")
+  app.add_flag("--peak", options.until_peak, "End the range at the moment with the most live bytes")
       ->excludes("--range")
       ->excludes("--last");
 }

@@ -31,6 +31,8 @@ struct QueryOptions {
 
 // TARGET and --pid.
 void add_target(CLI::App& app, QueryOptions& options);
+// The same for commands that take no trace file and no range.
+void add_running_target(CLI::App& app, QueryOptions& options);
 // --range, --last, --peak.
 void add_range(CLI::App& app, QueryOptions& options);
 // --frames alone; add_filter() includes it.

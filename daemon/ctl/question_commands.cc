@@ -321,7 +321,9 @@ void add_diff(const CommandLine& line, CLI::App& app) {
   app.add_option("base", own.base, "Baseline: PID, FILE, @FROM..TO or PID@FROM..TO")
       ->type_name("BASE")
       ->required();
-  app.add_option("other", own.other, "Later one, in the same form")->type_name("OTHER")->required();
+  app.add_option("other", own.other, "What to compare with BASE, in the same form")
+      ->type_name("OTHER")
+      ->required();
   app.add_flag("--per-second", own.per_second,
                "Show differences per second, for ranges of unequal length");
   add_out(app, options.out);
@@ -334,7 +336,7 @@ void add_diff(const CommandLine& line, CLI::App& app) {
 void add_callers(const CommandLine& line, CLI::App& app) {
   Options& options = line.options();
   CallersOptions& own = line.set_up(app, "Show callers and callees of a function", &run_callers);
-  app.add_option("function", own.function, "Pattern for the name of the function")
+  app.add_option("function", own.function, "Select the function by name")
       ->type_name("REGEX")
       ->required();
   add_question(app, options, true);
@@ -354,12 +356,12 @@ void add_top(const CommandLine& line, CLI::App& app) {
   Options& options = line.options();
   TopOptions& own =
       line.set_up(app, "Watch allocation sites live, and go back in time (h: keys)", &run_top);
-  add_target(app, options.query);
+  add_running_target(app, options.query);
   add_filter(app, options.query, false);
   add_order(app, options.query);
   add_grouping(app, options.query);
   add_format(app, options.format, {kTable, kJson});
-  app.add_option("-d,--interval", own.interval_seconds, "Seconds between frames")
+  app.add_option("-d,--interval", own.interval_seconds, "Seconds between updates of the screen")
       ->check(in_range(0.1, 3600.0))
       ->capture_default_str();
   app.add_option("-w,--window", own.window,
@@ -367,12 +369,12 @@ void add_top(const CommandLine& line, CLI::App& app) {
       ->type_name("DURATION")
       ->capture_default_str();
   app.add_flag("--plain", own.plain,
-               "Print plain text frames; default when stdout is not a terminal");
+               "Print updates as plain text (default when stdout is not a terminal)");
   CLI::Option* iterations =
-      app.add_option("--iterations", own.iterations, "Stop after N frames (0: never)")
+      app.add_option("--iterations", own.iterations, "Stop after N updates (0: never)")
           ->capture_default_str();
   app.add_flag_callback(
-         "--once", [&own] { own.iterations = 1; }, "Print one frame and exit")
+         "--once", [&own] { own.iterations = 1; }, "Print once and exit")
       ->excludes(iterations);
   app.footer("Keys on the screen:\n  " + absl::StrJoin(top_help(), "\n  "));
 }

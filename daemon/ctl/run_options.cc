@@ -76,8 +76,8 @@ void add_run(const CommandLine& line, CLI::App& app) {
       ->type_name("DURATION")
       ->needs(pid);
   app.add_option("--children", own.children,
-                 "Also profile the children that it forks or starts: sum them by program, report "
-                 "each, or no (default: sum)")
+                 "How to profile the children that it forks or starts. sum: totals by program; "
+                 "each: a report for each child; no: ignore them (default: sum)")
       ->check(CLI::IsMember({kSumChildren, kEachChild, kNoChildren}))
       ->excludes(pid)
       ->type_name("MODE");

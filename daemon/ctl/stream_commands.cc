@@ -54,7 +54,7 @@ struct TraceChoice {
 };
 
 void add_trace_choice(CLI::App& app, Options& options, TraceChoice& choice) {
-  add_target(app, options.query);
+  add_running_target(app, options.query);
   app.add_option("--duration", choice.duration, "Stop after this time")->type_name("DURATION");
   app.add_option("--max-size", choice.max_bytes, "Stop when the file reaches this size")
       ->type_name("SIZE");
@@ -314,8 +314,8 @@ void refuse_output(CLI::App& app) {
 void add_events(const CommandLine& line, CLI::App& app) {
   Options& options = line.options();
   EventsOptions& own = line.set_up(app, "Print sampled events as they happen", &run_events);
-  add_target(app, options.query);
-  add_filter(app, options.query, true);
+  add_running_target(app, options.query);
+  add_filter(app, options.query, false);
   add_format(app, options.format, {kTable, kJson});
   app.add_flag("--callstacks", own.full_callstacks, "Print complete callstacks");
   app.add_option("-n,--limit", own.limit, "Stop after N events");

@@ -68,7 +68,7 @@ absl::Status run_trace_calls(const Options& options, const TraceCallsOptions& ca
 void add_trace_calls(const CommandLine& line, CLI::App& app) {
   TraceCallsOptions& calls =
       line.set_up(app, "Count and time calls of functions in a running process", &run_trace_calls);
-  app.add_option("pattern", calls.pattern, "Functions to count, such as 'Order_parser\\.*'")
+  app.add_option("pattern", calls.pattern, "Count functions that match, such as 'Order_parser\\.*'")
       ->type_name("REGEX")
       ->required();
   add_pid(app, line.options().pid);

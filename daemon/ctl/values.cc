@@ -135,7 +135,7 @@ void add_values(const CommandLine& line, CLI::App& app) {
       ->type_name("REGEX");
   add_pid(app, options.pid);
   app.add_flag("--constants,--discover", own.with_constants,
-               "Also show what never changes: functions, constants, integers");
+               "Also show constants: functions, constant data, integers");
   app.add_flag("--contents", own.with_contents,
                "Show the contents of strings, which may be secret");
   app.add_option("-n,--limit", own.limit, "Show at most N values")
@@ -145,12 +145,12 @@ void add_values(const CommandLine& line, CLI::App& app) {
   app.add_option("--graph", own.graph_of, "Show one value as a graph of all blocks that it reaches")
       ->type_name("NAME");
   app.add_flag("--by-domain", own.by_domain, "Break counters and timers down by domain");
-  app.add_flag("--snapshot", own.from_snapshot,
-               "Measure values that are too large to read from the running process in a heap "
-               "snapshot, which pauses it briefly");
+  app.add_flag(
+      "--snapshot", own.from_snapshot,
+      "Take a heap snapshot to measure values too large to read live; pauses the process briefly");
   add_no_daemon(app, own.no_daemon);
   app.add_option("--for", own.duration,
-                 "Read twice, DURATION apart, and show first what has grown, with its growth")
+                 "Read twice, DURATION apart, and list values that grew first, with their growth")
       ->type_name("DURATION");
   add_max_pause(app, own.max_pause);
   add_format(app, options.format, {kTable, kJson, kDot});

@@ -205,11 +205,11 @@ void add_watch(const CommandLine& line, CLI::App& app) {
   app.add_option("-n,--count", watch.times, "Stop after N reads");
   app.add_flag("--contents", watch.with_contents,
                "Show the contents of strings, which may be secret");
-  CLI::Option* keep = app.add_flag(
-      "--keep", watch.keep,
-      "Have memprofd record the numbers of these module values for `values history`, then exit");
+  CLI::Option* keep =
+      app.add_flag("--keep", watch.keep,
+                   "Record these module values in memprofd for `values history`, then exit");
   CLI::Option* forget =
-      app.add_flag("--forget", watch.forget, "Stop that recording")->excludes(keep);
+      app.add_flag("--forget", watch.forget, "Stop recording these values")->excludes(keep);
   add_no_daemon(app, watch.no_daemon)->excludes(keep)->excludes(forget);
   add_format(app, line.options().format, {kTable, kJson});
 }

@@ -11,7 +11,7 @@ namespace memprofd {
 namespace {
 
 constexpr double kMaxWords = 1e18;
-// What the runtime allocates at once in the minor heap, with headers.
+// Largest combined allocation in the minor heap, in words, headers included.
 constexpr double kMostRequestWords = 512;
 // Collections of a domain without a hit at a place, whose own filling would have been one.
 constexpr int kManyCollections = 2;

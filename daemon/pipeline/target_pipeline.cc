@@ -236,7 +236,7 @@ void TargetPipeline::catch_up() {
   if (finished() || slow_to_ > 0) return;
   const Meter meter(*this);
   const auto began = Clock::now();
-  catch_up_pace_.fetched(began, true);  // unless it is certain that there was nothing
+  catch_up_pace_.fetched(began, true);  // corrected below if the read proves that there was none
   const std::uint64_t events = pipeline_.events();
   const std::uint64_t cpu_ns = process_cpu_ns(pid());
   caught_up_cpu_ns_ = 0;  // until everything has arrived

@@ -72,8 +72,8 @@ class LiveCourse {
 double chance_of_rise(const std::vector<double>& values);
 // Default share of discoveries that may be due to chance.
 inline constexpr double kFalseDiscoveries = 0.01;
-// Selects the probabilities that are low given their number. This share of the selected ones is low
-// by chance (Benjamini and Hochberg).
+// Selects the significant probabilities (Benjamini and Hochberg): about this share of them are
+// false discoveries.
 std::vector<bool> discoveries(const std::vector<double>& chances,
                               double false_discoveries = kFalseDiscoveries);
 // Number of samples, none of them freed, that a site needs to be a discovery among this number of

@@ -210,8 +210,11 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
     return;
   }
   const auto stat = [&](std::uint32_t at) { return stats[at / kWordBytes]; };
-  std::uint64_t room = stat(kStatPoolWords) / PoolHeap::kPoolWords + kPoolsMore;
+  const std::uint64_t counted = stat(kStatPoolWords) / PoolHeap::kPoolWords;
+  const std::size_t before = listed_pools_.size();
+  std::uint64_t room = counted + kPoolsMore;
   for (const std::uint64_t first : pools) follow_pools(first, RssClass::kOcamlUsed, room, out);
+  moving_pools_ += counted - std::min<std::uint64_t>(counted, listed_pools_.size() - before);
   room = stat(kStatLargeBlocks) + kPoolsMore;
   for (const std::uint64_t first : large) follow_large(first, room, out);
   const std::uint64_t pool_words = stat(kStatPoolWords), live = stat(kStatPoolLiveWords);
@@ -239,7 +242,7 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
     std::uint64_t next = 0;
     if (pool % kWordBytes != 0 || !memory_.read_value(pool, next).ok()) return;
     out.add({.begin = pool, .end = pool + kPoolBytes, .kind = kind});
-    if (kind == RssClass::kOcamlUsed) add_pool_region(pool);
+    if (kind == RssClass::kOcamlUsed && listed_pools_.insert(pool).second) add_pool_region(pool);
     pool = next;
   }
 }
@@ -330,7 +333,11 @@ void OcamlParts::find_lost_pools(const AddressSpan& span, std::span<const Addres
       };
       const bool is_lost = span.end - page >= kPoolBytes && std::ranges::none_of(known, is_known) &&
                            is_lost_pool(page);
-      if (is_lost) {
+      if (is_lost && moving_pools_ > 0) {
+        out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kOcamlUsed});
+        add_pool_region(page);
+        --moving_pools_;
+      } else if (is_lost) {
         out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kLostPool});
         ++counts_.lost_pools;
       }

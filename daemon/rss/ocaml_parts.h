@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/memory_reader.h"
@@ -68,8 +69,9 @@ class OcamlParts {
   void find_heaps(ExtentLayer& out);
   // channels: receives channels separately, because custom blocks may hold them.
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
-  // Finds pools of OCaml 5 that are in no list of the runtime, in a range of anonymous memory.
-  // runs: as for walk_mapped(); known: must be sealed.
+  // Finds pools of OCaml 5 that are in no list of the runtime, in a range of anonymous memory. As
+  // many as the runtime counts beside those in lists were moved from one list to another while
+  // these were read. runs: as for walk_mapped(); known: must be sealed.
   void find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
                        std::span<const ExtentLayer* const> known, ExtentLayer& out);
 
@@ -132,6 +134,8 @@ class OcamlParts {
   std::map<std::uint64_t, Extent> tables_;   // by begin address
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
+  absl::flat_hash_set<std::uint64_t> listed_pools_;
+  std::uint64_t moving_pools_ = 0;  // counted by the runtime, in no list
   std::vector<std::uint64_t> chunks_;
   std::string why_no_heap_;
 };

@@ -22,9 +22,9 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kPace{5};  // between two readings of the ring
-// For the agent to be loaded and the first sample; a busy machine needs seconds.
+// Timeout for loading the agent and for the first sample; a busy machine needs seconds.
 constexpr seconds kPatience{30};
-// For a program that cannot be sampled to wait.
+// Timeout until a program that cannot be sampled waits in a system call.
 constexpr seconds kUnsampledPatience{3};
 
 // While it exists, Ctrl-Z does not stop this process, which would stop the thread that makes the

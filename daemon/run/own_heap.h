@@ -31,7 +31,7 @@ namespace memprofd {
 // Owned by one thread.
 class OwnHeap {
  public:
-  // waits: asked often; false: the user waits no more, and the call under way ends with kCancelled.
+  // waits: polled; false cancels the current call with kCancelled.
   // rate: samples per word. Errors as of RunningProcess; kFailedPrecondition: the program did not
   // load the agent.
   static absl::StatusOr<std::unique_ptr<OwnHeap>> open(int pid, const AgentFile& agent, double rate,

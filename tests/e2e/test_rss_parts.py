@@ -132,6 +132,14 @@ class RssParts(E2ETest):
         self.assertLess(kinds["other"][0], int(answer["rss_bytes"]) / 20, dict(kinds))
         self.assertEqual(1, sum("vm.max_map_count" in hint for hint in answer["hints"]), answer["hints"])
 
+    def test_pools_of_a_program_that_works(self):
+        """It moves them from one list to another while the lists are read; no compaction has lost any."""
+        target = self.process(harness.Process([TARGETS5 / "growth", "cache", 100_000_000]))
+        for _ in range(10):
+            answer = self.memprofd.ctl_json("rss", "--pid", target.pid)
+            lost = sum(int(part["number"]) for part in answer["parts"] if part["kind"] == "ocaml_heap_lost")
+            self.assertLess(lost, 8, "pools that began or ended between the counts")
+
     def test_large_blocks_of_a_program_that_works(self):
         """OCaml 5 keeps them in lists, which change while they are read; malloc's memory is that of C code alone."""
         target = self.target("demo_server", "--self-load", "2", "--rate", "6000", folder=TARGETS5)

@@ -118,7 +118,7 @@ constexpr FileQuestion kFileQuestions[] = {
     {"garbage", "Show floating garbage (unreachable, not yet collected) by site and age",
      &run_garbage},
     {"waste", "Show wasted memory", &run_waste},
-    {"assertions", "Check the assertions of the program (Memprof_check), with paths",
+    {"assertions", "Check the program's assertions (Memprof_check); show paths to violating blocks",
      &run_assertions},
 };
 
@@ -209,7 +209,7 @@ absl::Status run_snapshot_convert(const Options& options, const HeapFileOptions&
                            options.out, format_count(size.blocks), format_count(size.left_out)));
 }
 
-// A question about a file, with the options that all of them have.
+// Adds a command that analyzes a snapshot file, with the common options.
 template <typename Own>
 Own& add_file_question(const CommandLine& line, CLI::App& app, const char* help,
                        absl::Status (*run)(const Options& options, const Own& own)) {
@@ -223,7 +223,7 @@ void add_retained(const CommandLine& line, CLI::App& app) {
   RetainedOptions& own =
       add_file_question(line, app, "Show how much memory modules, fields and stacks keep alive",
                         &run_snapshot_retained);
-  app.add_option("--depth", own.depth, "Unfold at most N levels")
+  app.add_option("--depth", own.depth, "Show at most N levels")
       ->check(in_range(1, 100))
       ->capture_default_str();
   app.add_option("--under", own.under,

@@ -75,7 +75,7 @@ class UnixListener {
   UnixListener(std::string path, UniqueFd socket, UnixListenerLimits limits,
                std::shared_ptr<ServerStats> stats);
   void loop();
-  // Waits; what there is to accept.
+  // Waits until a connection can be accepted.
   bool wait();
   void accept();
   // Refuses a connection because no place is left; logged now and then.

@@ -35,12 +35,12 @@ absl::StatusOr<Request> parse_command(const std::string& body) {
                                                  lines.substr(0, lines.find('\n'))));
 }
 
-// Where questions wait.
+// Queues of waiting queries.
 struct HttpTurns {
   AnswerTurns answers, values;
 };
 
-// Adds the routes of the methods that it visits: GET for everybody's questions, else commands.
+// Adds the routes of the methods that it visits: GET for queries, POST for commands.
 class MethodRoutes {
  public:
   // stop: ends what takes its time. Both references must outlive the routes.

@@ -32,7 +32,7 @@ class HeapDumpStream {
   HeapDumpStream(const HeapDumpStream&) = delete;
   HeapDumpStream& operator=(const HeapDumpStream&) = delete;
 
-  // The next piece, waiting for it; empty behind the last. Nothing: it came to no good end.
+  // Waits for the next piece. Empty after the last one; nullopt if the snapshot failed.
   std::optional<std::string> next();
 
  private:

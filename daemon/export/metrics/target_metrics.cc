@@ -19,7 +19,7 @@ constexpr MetricName kRequestedRate{
     "Requested samples per allocated word; an overhead budget may have lowered the rate."};
 constexpr MetricName kOverhead{"memprofd_overhead_ratio",
                                "Cost of profiling as a share of the target's own CPU time, "
-                               "estimated over the last seconds; 0.01 is 1 %."};
+                               "estimated over the last few seconds; 0.01 is 1 %."};
 constexpr MetricName kBudget{
     "memprofd_overhead_budget_ratio",
     "Upper limit of memprofd_overhead_ratio (--max-overhead); 0.01 is 1 %."};
@@ -83,9 +83,9 @@ constexpr MetricName kAttach{"memprofd_attach_seconds",
 constexpr MetricName kSnapshotTaken{"memprofd_snapshot_timestamp_seconds",
                                     "Moment of the target's numbers, Unix time."};
 
-constexpr MetricName kMemprofdCpu{
-    "memprofd_target_cpu_ratio",
-    "Share of one processor that memprofd uses for events of the target, over the last seconds."};
+constexpr MetricName kMemprofdCpu{"memprofd_target_cpu_ratio",
+                                  "Share of one processor that memprofd uses for events of the "
+                                  "target, over the last few seconds."};
 constexpr MetricName kHeld{
     "memprofd_sampling_rate_held",
     "1 while the sampling rate is lower than requested because of --cpu.max, else 0."};

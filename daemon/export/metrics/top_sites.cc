@@ -22,7 +22,7 @@ template <typename Score>
 std::vector<SiteKey> top(const SiteSeriesMap& sites, std::size_t k, Score score_of) {
   std::vector<const SiteSeriesMap::value_type*> ranked;
   for (const auto& site : sites) {
-    // A site whose name is that of the sum stays in the sum.
+    // A site with the same name as the remainder row stays in that row.
     if (score_of(site.second) > 0 && site.first != TopSites::other_key()) ranked.push_back(&site);
   }
   const std::size_t n = std::min(k, ranked.size());
@@ -165,7 +165,7 @@ SiteSeriesMap TopSites::update(const SiteSeriesMap& sites) {
   admit(sites);
   show_named(sites);
 
-  SiteCounts counted;  // what other_ has to contain: sites without series and those that just got
+  SiteCounts counted;  // counts for other_: sites without a series, and sites that have just got
                        // one
   SiteSeries unnamed;
   std::set<SiteKey> unnamed_keys;

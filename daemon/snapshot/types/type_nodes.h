@@ -86,7 +86,7 @@ inline bool is_unboxed(MarshalValue declaration, MarshalValue kind, int format) 
 
 }  // namespace memprofd
 
-// Those by which modules are read.
+// Tags of the nodes that are needed to read modules.
 namespace memprofd::nodes {
 
 // Constructors that have arguments, by their tags.
