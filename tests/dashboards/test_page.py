@@ -551,9 +551,10 @@ class Charts(PageTest):
         def points():  # again until it is seen: a chart that is drawn anew forgets the pointer
             over = self.box(OVER)
             self.browser.move(over["x"] + over["width"] * 0.5, over["y"] + 20)
-            return self.js("memprofd.charts()[1].pointed !== null")
-        harness.eventually(points, "the other chart points at the same moment")
-        first, second = (chart["times"][chart["pointed"]] for chart in self.js("memprofd.charts()"))
+            charts = self.js("memprofd.charts()")
+            return all(chart["pointed"] is not None for chart in charts) and charts
+        charts = harness.eventually(points, "the other chart points at the same moment")
+        first, second = (chart["times"][chart["pointed"]] for chart in charts)
         self.assertLess(abs(first - second), 2.5)
         self.browser.resize(1280, 1340)
         self.picture("page-compare")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """memprofctl run --pid: processes that run already, profiled by their own user without any privilege."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -66,7 +67,10 @@ class PidCase(RunCase):
 
     def shared_of(self, pid):
         """Memory of a process that it shares, and descriptors of such memory."""
-        links = [os.readlink(name) for name in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+        links = []
+        for name in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                links.append(os.readlink(name))
         return [line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() + links if "memprof-share" in line]
 
     def wait_nothing_shared(self, pid):
