@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Measures calls from begin to end. Return addresses are not replaced, because the collector reads
+ * Measures calls from start to end. Return addresses are not replaced, because the collector reads
  * them. A call is identified by its stack (a thread's in OCaml 4, a fiber's in OCaml 5) and by the
  * depth at which the function was entered. Depths are measured from the end of the stack that stays
  * in place when the runtime moves the stack to a larger one. Unfinished calls of one stack form a

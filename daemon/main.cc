@@ -327,7 +327,7 @@ ServerFacts facts_of(const Config& config) {
 struct Services {
   Services(Daemon& daemon, const Config& config)
       : daemon(daemon),
-        heaps(std::make_shared<InnerHeaps>(config.heap_watch.files, config.heap_cmt)),
+        heaps(std::make_shared<HeapAnalyser>(config.heap_watch.files, config.heap_cmt)),
         exporter(
             daemon, program_version(), config.top_sites, stats, process_stats,
             daemon.heap_outcomes(), heaps->censuses(), [&daemon] { return daemon.publications(); },
@@ -363,7 +363,7 @@ struct Services {
   Daemon& daemon;
   const std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   const std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>();
-  const std::shared_ptr<InnerHeaps> heaps;
+  const std::shared_ptr<HeapAnalyser> heaps;
   const std::shared_ptr<RuleBook> rules = std::make_shared<RuleBook>();
   const PrometheusExporter exporter;
   QueryService queries;
@@ -532,7 +532,7 @@ std::optional<absl::Status> start_until_signal(Running& running, Config& config,
 }
 
 int run(const Config& asked) {
-  start_memory_nursery();  // while this process is small
+  start_memory_fork_server();  // while this process is small
   gpr_set_log_function(
       [](gpr_log_func_args* entry) { log_debug("gRPC: {}", std::string(entry->message)); });
   have_few_arenas();

@@ -63,7 +63,7 @@ enum memprof_slot_kind {
 	MEMPROF_SLOT_TAG = 5, /* root: see below; number: contents of empty places of weak arrays */
 	MEMPROF_SLOT_REQUEST = 6, /* root: a closure; requests[slot.cell] */
 	/* Assertions of Memprof_check. */
-	MEMPROF_SLOT_UNREACHABLE = 7, /* root, number: as of a tag, with pairs of places */
+	MEMPROF_SLOT_UNREACHABLE = 7, /* root, number: as for a tag, with pairs of places */
 	MEMPROF_SLOT_DIES_BEFORE = 8, /* likewise */
 	MEMPROF_SLOT_REGION = 9,      /* see below */
 };

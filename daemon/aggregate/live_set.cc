@@ -80,8 +80,7 @@ bool LiveSet::move_on(Young& young) {
 // Does nothing at the maximum, or without memory for more slots.
 void LiveSet::set_slots(std::size_t slot_count) {
   moved_on_ = 0;
-  if (slot_count > kMostSlots || !charge_.grow((slot_count - young_.size()) * sizeof(Young)))
-    return;
+  if (slot_count > kMaxSlots || !charge_.grow((slot_count - young_.size()) * sizeof(Young))) return;
   const std::vector<Young> before = std::exchange(young_, std::vector<Young>(slot_count));
   for (const Young& young : before) {
     if (young.id != kNobody) young_[slot_of(young.id)] = young;

@@ -152,7 +152,7 @@ class LiveSet {
   static constexpr SampleId kNobody = SampleId(~std::uint64_t{0});
   // Initial and maximum number of slots. The maximum matches the sampled blocks in a busy program's
   // minor heap and fits into a processor's own cache.
-  static constexpr std::size_t kFewestSlots = 256, kMostSlots = 8192;
+  static constexpr std::size_t kFewestSlots = 256, kMaxSlots = 8192;
 
   struct Young {
     SampleId id = kNobody;

@@ -16,7 +16,7 @@ std::optional<float> known(float share) {
 }  // namespace
 
 void NativeResidency::add(const NativeBlock& block) {
-  if (blocks_.size() >= kMostBlocks) return;
+  if (blocks_.size() >= kMaxBlocks) return;
   blocks_[block.number] = {block.address, block.bytes, kNotScanned};
 }
 
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> NativeResidency::missed(const ResidencyScan& scan) {
       continue;
     }
     missed.push_back(found.number);
-    if (missed_.size() < kMostBlocks) missed_.insert(found.number);
+    if (missed_.size() < kMaxBlocks) missed_.insert(found.number);
   }
   gone_ = std::move(gone);
   return missed;

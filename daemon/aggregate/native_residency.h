@@ -19,7 +19,7 @@ namespace memprofd {
 class NativeResidency {
  public:
   // Maximum number of remembered blocks: twice the number that an agent follows.
-  static constexpr std::size_t kMostBlocks = 1u << 17;
+  static constexpr std::size_t kMaxBlocks = 1u << 17;
 
   void add(const NativeBlock& block);
   // Removes a block. Returns its resident share at the last scan; nullopt if it was not scanned.

@@ -136,7 +136,7 @@ memprof_capture_by AgentAttachment::choose_capture(memprof_capture_by wanted) {
   const FileId program = file_id(target_.program_file->get()).value_or(FileId());
   if (kernel_capture_) return MEMPROF_CAPTURE_BY_KERNEL;
   if (capture_mode_ == CaptureMode::kKernel) {
-    kernel_capture_ = KernelCapture::insist(program);
+    kernel_capture_ = KernelCapture::take_over_limit(program);
   } else {
     kernel_capture_ = KernelCapture::take(program);
   }

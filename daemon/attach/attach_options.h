@@ -7,7 +7,7 @@
 #include <string>
 
 #include "daemon/attach/kernel/capture_mode.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 
 namespace memprofd {
 

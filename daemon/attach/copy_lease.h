@@ -23,7 +23,7 @@ struct CopyLease {
   std::atomic<double>& paused_seconds;
   // Ratio of actual to predicted pauses of its copies; written by the holder.
   std::atomic<double>& pause_ratio;
-  bool filters_allow = false;  // as of Injection
+  bool filters_allow = false;  // as for Injection
   std::atomic<bool> given_up{false};
 };
 

@@ -29,7 +29,7 @@ class NativeHeapByAgent final : public NativeHeapFollower {
   void set_agent(const AgentLocation& agent, bool borrowed);
   // file: the agent's. at: only its file offsets are used.
   absl::Status attach_probes(Probes& probes, const SharedFd& file, const AgentLocation& at) const;
-  // Requests that it is followed; can be repeated. kDeadlineExceeded as of AgentControl.
+  // Requests that it is followed; can be repeated. kDeadlineExceeded as for AgentControl.
   absl::Status request() const;
   void request_stop() const;
   // True once the agent has restored the calls.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "daemon/control/inspection.h"
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -14,7 +14,7 @@ namespace {
 
 using Started = absl::StatusOr<std::shared_ptr<CallTrace>>;
 
-Started inspect_and_start(const AskedProcess& process, const CallsRequest& request,
+Started inspect_and_start(const RequestedProcess& process, const CallsRequest& request,
                           const std::stop_token& stop) {
   ASSIGN_OR_RETURN(Target target, discover_target(process.pid, "/proc", stop));
   RETURN_IF_ERROR(check_is_meant(process, target.start_time_ticks, target.owner));
@@ -24,10 +24,10 @@ Started inspect_and_start(const AskedProcess& process, const CallsRequest& reque
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<CallTrace>> CallTraceRegistry::start(const AskedProcess& process,
+absl::StatusOr<std::shared_ptr<CallTrace>> CallTraceRegistry::start(const RequestedProcess& process,
                                                                     const CallsRequest& request) {
   const int pid = process.pid;
-  ASSIGN_OR_RETURN(UserSlots::Slot of_user, running_->free.take(Asker::current()));
+  ASSIGN_OR_RETURN(UserSlots::Slot of_user, running_->free.take(ScopedUser::current()));
   {
     const MutexLock lock(running_->mutex);
     if (!running_->pids.insert(pid).second) {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/calls/call_trace.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_slots.h"
 
@@ -24,7 +24,7 @@ class CallTraceRegistry {
   // holds its place until it is destroyed, and may outlive this. kAlreadyExists: another trace of
   // the program runs; kResourceExhausted: too many run; otherwise the errors of discover_target(),
   // CallTrace::start() and check_is_meant().
-  absl::StatusOr<std::shared_ptr<CallTrace>> start(const AskedProcess& process,
+  absl::StatusOr<std::shared_ptr<CallTrace>> start(const RequestedProcess& process,
                                                    const CallsRequest& request);
 
  private:

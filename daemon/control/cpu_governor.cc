@@ -18,14 +18,14 @@ constexpr double kOthersSeconds = 60;
 
 }  // namespace
 
-void CpuGovernor::check(const std::map<int, std::unique_ptr<TargetSession>>& targets) {
+void CpuGovernor::check(const std::map<int, std::unique_ptr<TargetController>>& targets) {
   const auto now = std::chrono::steady_clock::now();
   if (now - began_at_ < kWindow) return;
   const double cpu_seconds = own_cpu_seconds();
   const double seconds = std::chrono::duration<double>(now - began_at_).count();
   const bool begun = began_at_ != std::chrono::steady_clock::time_point();
   std::vector<CpuBound::Target> taken;
-  std::vector<TargetSession*> sessions;
+  std::vector<TargetController*> sessions;
   for (const auto& [pid, session] : targets) {
     if (!session->attached()) continue;
     taken.push_back(session->cpu_taken());
@@ -33,7 +33,7 @@ void CpuGovernor::check(const std::map<int, std::unique_ptr<TargetSession>>& tar
   }
   if (begun) {
     const double limit = bound_.judge(seconds, cpu_seconds - cpu_seconds_, taken);
-    for (TargetSession* session : sessions) session->limit_cpu(limit);
+    for (TargetController* session : sessions) session->limit_cpu(limit);
     log_who_else(seconds);
   }
   began_at_ = now;

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "daemon/control/cpu_bound.h"
-#include "daemon/control/target_session.h"
+#include "daemon/control/target_controller.h"
 
 namespace memprofd {
 
@@ -18,7 +18,7 @@ class CpuGovernor {
   explicit CpuGovernor(double cores) : bound_(cores) {}
 
   // Call this repeatedly.
-  void check(const std::map<int, std::unique_ptr<TargetSession>>& targets);
+  void check(const std::map<int, std::unique_ptr<TargetController>>& targets);
 
  private:
   void log_who_else(double seconds);

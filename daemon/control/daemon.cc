@@ -18,11 +18,11 @@
 #include "daemon/discover/target_memory.h"
 #include "daemon/doctor/doctor.h"
 #include "daemon/state/moment_records.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/file_id.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/log.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/values/value_watch.h"
@@ -67,7 +67,7 @@ Finding doctor_given_up(const absl::Status& why) {
 }
 
 // Returns findings to a user only if the program belonged to that user during the whole check.
-std::vector<Finding> diagnose_for(const AskedProcess& process, const std::string& agent,
+std::vector<Finding> diagnose_for(const RequestedProcess& process, const std::string& agent,
                                   const std::stop_token& stop) {
   if (!process.user) return run_doctor(process.pid, agent, stop);
   const auto memory = TargetMemory::open(process.pid);
@@ -144,7 +144,7 @@ void Daemon::loop() {
   auto next_tick = Clock::now();
   while (!stop_) {
     turned_at_ = Clock::now();
-    const auto until = anybody_waits() ? Clock::now() + kPollInterval : next_tick;
+    const auto until = has_pending_answers() ? Clock::now() + kPollInterval : next_tick;
     const auto requests = queue_->wait_until(std::min(until, next_tick));
     if (cancelled_) drop_requests();
     // A request may take a second, so due targets are supervised after each one.
@@ -157,7 +157,7 @@ void Daemon::loop() {
       guarded("to supervise targets", [&] { tick(woken ? Whom::kAll : Whom::kDue); });
       next_tick = Clock::now() + TickPace::kSteady;
     } else {
-      guarded("to supervise targets", [this] { hasten(); });
+      guarded("to supervise targets", [this] { answer_pending(); });
     }
     next_tick = std::min(next_tick, next_due());
   }
@@ -172,7 +172,7 @@ Clock::time_point Daemon::next_due() const {
   return due;
 }
 
-bool Daemon::anybody_waits() const {
+bool Daemon::has_pending_answers() const {
   return std::any_of(targets_.begin(), targets_.end(),
                      [](const auto& entry) { return entry.second->answer_awaited(); });
 }
@@ -181,7 +181,7 @@ void Daemon::tick(Whom whom) {
   take_over_inspections();
   const auto now = Clock::now() + kTogether;
   for (auto& [pid, session] : targets_) {
-    const Asker asker(session->user());
+    const ScopedUser asker(session->user());
     if (session->attached() && whom == Whom::kAll) session->tick();
     if (session->attached() && session->due_at() <= now) session->tick_when_due();
     session->give_answers();
@@ -192,20 +192,20 @@ void Daemon::tick(Whom whom) {
   forget_ended();
 }
 
-void Daemon::hasten() {
+void Daemon::answer_pending() {
   for (auto& [pid, session] : targets_) {
     if (!session->answer_awaited()) continue;
-    const Asker asker(session->user());
-    if (session->state() != TargetSession::State::kSampling) session->tick();
+    const ScopedUser asker(session->user());
+    if (session->state() != TargetController::State::kSampling) session->tick();
     session->give_answers();
   }
 }
 
 void Daemon::take_over_inspections() {
   for (auto& [pid, session] : targets_) {
-    if (session->state() != TargetSession::State::kInspecting || !session->inspection_over())
+    if (session->state() != TargetController::State::kInspecting || !session->inspection_over())
       continue;
-    const Asker asker(session->user());
+    const ScopedUser asker(session->user());
     const absl::Status begun = session->take_over_inspection();
     const int parent = session->forked_from();
     if (parent == 0) continue;
@@ -223,7 +223,7 @@ void Daemon::follow_child() {
   if (!due) return;
   const auto& [family, child] = *due;
   if (may_follow(*family, child)) {
-    const Asker asker(user_of(child.parent));
+    const ScopedUser asker(user_of(child.parent));
     const absl::Status begun = open_target({.pid = child.pid,
                                             .sampling_rate = child.rate,
                                             .follow_forks = true,
@@ -274,12 +274,12 @@ void Daemon::skip_child(int parent, SkippedChildren::Reason reason, const std::s
 // Drops targets that ended too long ago, those beyond kMaxEnded, and those that never began.
 void Daemon::forget_ended() {
   std::erase_if(targets_, [](const auto& entry) {
-    return entry.second->state() == TargetSession::State::kEnded && !entry.second->has_counts();
+    return entry.second->state() == TargetController::State::kEnded && !entry.second->has_counts();
   });
   for (;;) {
     std::vector<EndedTarget> ended;
     for (const auto& [pid, session] : targets_) {
-      if (session->state() != TargetSession::State::kEnded) continue;
+      if (session->state() != TargetController::State::kEnded) continue;
       ended.push_back({pid, session->owner(), session->ended_at()});
     }
     const auto next = next_to_forget(ended, kMaxEnded, Clock::now() - options_.retention);
@@ -294,9 +294,9 @@ void Daemon::forget_ended() {
 
 absl::Status Daemon::check_request(const AttachRequest& request) const {
   const auto existing = targets_.find(request.pid);
-  if (existing != targets_.end() && (existing->second->state() != TargetSession::State::kEnded ||
+  if (existing != targets_.end() && (existing->second->state() != TargetController::State::kEnded ||
                                      waiting_to_resume(request.pid) != to_resume_.end())) {
-    if (existing->second->letting_go()) {
+    if (existing->second->is_detaching()) {
       return absl::UnavailableError(absl::StrCat(
           "pid ", request.pid, " is being detached by this memprofd; attach again in a moment"));
     }
@@ -313,9 +313,9 @@ absl::Status Daemon::check_request(const AttachRequest& request) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request, int forked_from,
-                                                   ForkFamilyPtr family,
-                                                   ProfileSnapshotPtr resumes_from) {
+absl::StatusOr<TargetController*> Daemon::open_target(const AttachRequest& request, int forked_from,
+                                                      ForkFamilyPtr family,
+                                                      ProfileSnapshotPtr resumes_from) {
   SessionOptions options{
       .pid = request.pid,
       .attach = options_.attach,
@@ -324,7 +324,7 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
       .max_overhead = request.max_overhead.value_or(options_.max_overhead),
       .forked_from = forked_from,
       .family = std::move(family),
-      .user = Asker::current()};
+      .user = ScopedUser::current()};
   RETURN_IF_ERROR(check_rate(options.rate));
   RETURN_IF_ERROR(check_request(request));
   options.attach.no_inject |= request.no_inject;
@@ -339,13 +339,13 @@ absl::StatusOr<TargetSession*> Daemon::open_target(const AttachRequest& request,
   }
   const auto before = targets_.find(request.pid);
   ASSIGN_OR_RETURN(auto session,
-                   TargetSession::open(std::move(options), context_,
-                                       before == targets_.end() ? nullptr : before->second.get(),
-                                       std::move(resumes_from)));
+                   TargetController::open(std::move(options), context_,
+                                          before == targets_.end() ? nullptr : before->second.get(),
+                                          std::move(resumes_from)));
   return (targets_[request.pid] = std::move(session)).get();
 }
 
-absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process) {
+absl::StatusOr<TargetController*> Daemon::find_attached(const RequestedProcess& process) {
   const auto found = targets_.find(process.pid);
   if (found == targets_.end() || !found->second->attached()) return not_profiled(process.pid);
   RETURN_IF_ERROR(found->second->check_is_meant(process));
@@ -353,13 +353,13 @@ absl::StatusOr<TargetSession*> Daemon::find_attached(const AskedProcess& process
 }
 
 // Answers at once, or hands the answer to the session.
-void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
+void Daemon::do_detach(const RequestedProcess& process, SessionAnswer answer) {
   const int pid = process.pid;
   const auto found = targets_.find(pid);
   const auto given_up = cancel_resume(process);
   if (!given_up.ok()) return answer.give(given_up.status());
   if (*given_up) return answer.give(TargetInfo());
-  if (found == targets_.end() || found->second->state() == TargetSession::State::kEnded) {
+  if (found == targets_.end() || found->second->state() == TargetController::State::kEnded) {
     return answer.give(not_profiled(pid));
   }
   if (found->second->attached()) {
@@ -370,19 +370,19 @@ void Daemon::do_detach(const AskedProcess& process, SessionAnswer answer) {
   found->second->answer_when_ended(std::move(answer));
 }
 
-void Daemon::do_set_rate(const AskedProcess& process, const RateRequest& request,
+void Daemon::do_set_rate(const RequestedProcess& process, const RateRequest& request,
                          SessionAnswer answer) {
   const auto session = find_attached(process);
   if (!session.ok()) return answer.give(session.status());
   const absl::Status status = (*session)->set_rate(request);
   if (!status.ok()) return answer.give(status);
-  (*session)->answer_when_sampling(std::move(answer), TargetSession::kRatePatience);
+  (*session)->answer_when_sampling(std::move(answer), TargetController::kRatePatience);
 }
 
 // Drops the requests that wait for a target; its inspection ends by itself.
 void Daemon::drop_requests() {
   for (auto& [pid, session] : targets_) {
-    if (session->state() == TargetSession::State::kInspecting) {
+    if (session->state() == TargetController::State::kInspecting) {
       session->give_up_inspection(ControlQueue::closed());
     } else {
       session->drop_answers();
@@ -438,8 +438,8 @@ absl::StatusOr<std::uint64_t> Daemon::process_start_ticks(int pid) {
 
 absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   auto attached = queue_->ask<absl::StatusOr<TargetInfo>>(
-      [this, request, user = Asker::current()](SessionAnswer answer) {
-        const Asker asker(user);
+      [this, request, user = ScopedUser::current()](SessionAnswer answer) {
+        const ScopedUser asker(user);
         const auto opened = open_target(request, 0, std::make_shared<ForkFamily>(request.user));
         if (!opened.ok()) return answer.give(opened.status());
         (*opened)->answer_when_sampling(std::move(answer), kAttachPatience);
@@ -449,14 +449,14 @@ absl::StatusOr<TargetInfo> Daemon::attach(const AttachRequest& request) {
   return attached;
 }
 
-absl::Status Daemon::detach(const AskedProcess& process) {
+absl::Status Daemon::detach(const RequestedProcess& process) {
   const auto ended = queue_->ask<absl::StatusOr<TargetInfo>>(
       [this, process](SessionAnswer answer) { do_detach(process, std::move(answer)); });
   if (ended.ok()) write_down();
   return ended.status();
 }
 
-absl::Status Daemon::set_rate(const AskedProcess& process, const RateRequest& request) {
+absl::Status Daemon::set_rate(const RequestedProcess& process, const RateRequest& request) {
   const auto set =
       queue_->ask<absl::StatusOr<TargetInfo>>([this, process, request](SessionAnswer answer) {
         do_set_rate(process, request, std::move(answer));
@@ -466,7 +466,7 @@ absl::Status Daemon::set_rate(const AskedProcess& process, const RateRequest& re
 }
 
 // Runs on the caller's thread, which waits until the control thread grants the lease.
-absl::StatusOr<HeapSource> Daemon::heap_source(const AskedProcess& process) {
+absl::StatusOr<HeapSource> Daemon::heap_source(const RequestedProcess& process) {
   using Source = absl::StatusOr<HeapSource>;
   return queue_->ask<Source>([this, process](Answer<Source> answer) {
     const auto session = find_attached(process);
@@ -499,7 +499,8 @@ absl::StatusOr<HeapSummary> Daemon::take_heap(const HeapRequest& request,
 }
 
 // Runs on the caller's thread, which waits until the control thread has identified the program.
-absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedProcess& process) {
+absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(
+    const RequestedProcess& process) {
   using Program = absl::StatusOr<std::shared_ptr<ValueProgram>>;
   return queue_->ask<Program>([this, process](Answer<Program> answer) {
     const auto session = find_attached(process);
@@ -509,25 +510,25 @@ absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::value_program(const AskedP
 
 // Like value_program(), but fails if the program publishes no values.
 absl::StatusOr<std::shared_ptr<ValueProgram>> Daemon::publishing_program(
-    const AskedProcess& process) {
+    const RequestedProcess& process) {
   ASSIGN_OR_RETURN(auto program, value_program(process));
   if (program->registry() != 0) return program;
   return absl::FailedPreconditionError(absl::StrCat(
       "pid ", process.pid, " publishes no values: it is not linked with memprof-agent.values"));
 }
 
-absl::StatusOr<std::uint32_t> Daemon::resume(const AskedProcess& process) {
+absl::StatusOr<std::uint32_t> Daemon::resume(const RequestedProcess& process) {
   ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return resume_report(program->memory(), program->registry());
 }
 
-absl::StatusOr<std::uint32_t> Daemon::adjust(const AskedProcess& process,
+absl::StatusOr<std::uint32_t> Daemon::adjust(const RequestedProcess& process,
                                              const PublishedControl& control) {
   ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return control_report(program->memory(), program->registry(), control);
 }
 
-absl::StatusOr<std::vector<std::string>> Daemon::keep_values(const AskedProcess& process,
+absl::StatusOr<std::vector<std::string>> Daemon::keep_values(const RequestedProcess& process,
                                                              const KeepRequest& request) {
   ASSIGN_OR_RETURN(const auto program, value_program(process));
   KeepRequest with_types = request;
@@ -535,14 +536,14 @@ absl::StatusOr<std::vector<std::string>> Daemon::keep_values(const AskedProcess&
   return memprofd::keep_values(*program, with_types);
 }
 
-absl::StatusOr<RequestAnswer> Daemon::ask(const AskedProcess& process,
+absl::StatusOr<RequestAnswer> Daemon::ask(const RequestedProcess& process,
                                           const PublishedRequest& request,
                                           const std::function<bool()>& wanted) {
   ASSIGN_OR_RETURN(const auto program, publishing_program(process));
   return ask_report(program->memory(), program->registry(), request, wanted);
 }
 
-absl::StatusOr<ValuesAnswer> Daemon::read_values(const AskedProcess& process,
+absl::StatusOr<ValuesAnswer> Daemon::read_values(const RequestedProcess& process,
                                                  const ValuesRequest& request,
                                                  const std::function<bool()>& wanted) {
   std::shared_ptr<ValueProgram> program;
@@ -601,7 +602,7 @@ std::vector<ResidencyTarget> Daemon::residency_targets() {
   return listed.ok() ? *std::move(listed) : std::vector<ResidencyTarget>();
 }
 
-std::vector<Finding> Daemon::diagnose(const AskedProcess& process) {
+std::vector<Finding> Daemon::diagnose(const RequestedProcess& process) {
   // The answer is shared only with the same user and for the same process.
   auto found =
       diagnoses_.ask(process, process.pid,
@@ -644,7 +645,7 @@ void Daemon::show_stored() {
       snapshot = with_state(*snapshot, TargetState::kExited,
                             "the program ended while memprofd did not run", false);
     }
-    targets_[snapshot->info.pid] = TargetSession::of_ended(snapshot, ended_at, context_);
+    targets_[snapshot->info.pid] = TargetController::of_ended(snapshot, ended_at, context_);
   }
   if (all == 0) return;
   log_info("state: {} targets of an earlier memprofd, {} of them still run", all,
@@ -653,7 +654,7 @@ void Daemon::show_stored() {
 
 void Daemon::resume_next() {
   auto inspections = std::count_if(targets_.begin(), targets_.end(), [](const auto& entry) {
-    return entry.second->state() == TargetSession::State::kInspecting;
+    return entry.second->state() == TargetController::State::kInspecting;
   });
   for (; !to_resume_.empty() && inspections < kInspectionsAtOnce; ++inspections) {
     const ProfileSnapshotPtr next = to_resume_.front();
@@ -677,7 +678,7 @@ std::deque<ProfileSnapshotPtr>::const_iterator Daemon::waiting_to_resume(int pid
 }
 
 // Returns true if the target was waiting to be resumed.
-absl::StatusOr<bool> Daemon::cancel_resume(const AskedProcess& process) {
+absl::StatusOr<bool> Daemon::cancel_resume(const RequestedProcess& process) {
   const auto waiting = waiting_to_resume(process.pid);
   if (waiting == to_resume_.end()) return false;
   const TargetInfo& info = (*waiting)->info;
@@ -687,10 +688,10 @@ absl::StatusOr<bool> Daemon::cancel_resume(const AskedProcess& process) {
   return true;
 }
 
-std::unique_ptr<TargetSession> TargetSession::of_ended(
+std::unique_ptr<TargetController> TargetController::of_ended(
     ProfileSnapshotPtr snapshot, std::chrono::steady_clock::time_point ended_at,
     const SessionContext& context) {
-  std::unique_ptr<TargetSession> session(new TargetSession(
+  std::unique_ptr<TargetController> session(new TargetController(
       {.pid = snapshot->info.pid, .forked_from = snapshot->info.forked_from}, context));
   session->ended_at_ = ended_at;
   session->target_pipeline_ = std::make_shared<TargetPipeline>(std::move(snapshot));
@@ -700,7 +701,7 @@ std::unique_ptr<TargetSession> TargetSession::of_ended(
   return session;
 }
 
-void TargetSession::cannot_resume(const absl::Status& why) {
+void TargetController::cannot_resume(const absl::Status& why) {
   resumes_from_ = nullptr;
   if (!absl::IsAborted(why)) log_warning("{}", std::string(about(why).message()));
   target_pipeline_->update_info([&](TargetInfo& info) {
@@ -715,13 +716,13 @@ void TargetSession::cannot_resume(const absl::Status& why) {
 
 // The path does not identify a program: it changes when the file is replaced, and may be the same
 // after the program has changed.
-ProgramIdentity TargetSession::identity_of(const Target& target) {
+ProgramIdentity TargetController::identity_of(const Target& target) {
   return {.start_time_ticks = target.start_time_ticks,
           .file = file_id(target.program_file->get()).value_or(FileId()),
           .load_bias = target.load_bias};
 }
 
-absl::Status TargetSession::check_resumes(const Target& target) const {
+absl::Status TargetController::check_resumes(const Target& target) const {
   if (resumes_from_ == nullptr || resumes_from_->info.program == identity_of(target)) {
     return absl::OkStatus();
   }

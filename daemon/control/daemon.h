@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control thread answers the servers' requests and runs the session of each target in turn
-// (target_session.h). It owns the attachments; the ingest thread owns the collected data.
+// (target_controller.h). It owns the attachments; the ingest thread owns the collected data.
 //
 // Threads of memprofd and the data that each owns:
 //
 //   main      signals, lifetime of the servers and of this object
-//   control   TargetSession with its AttachedTarget, budget, plugins
+//   control   TargetController with its AttachedTarget, budget, plugins
 //   look      one thread per target that is inspected or searched for plugins: the result
 //             (inspection.h)
 //   lease     no data: it renews the leases under which agents sample (lease_renewer.h)
@@ -33,7 +33,7 @@
 #include "daemon/control/lease_renewer.h"
 #include "daemon/control/residency_scanner.h"
 #include "daemon/control/rss_service.h"
-#include "daemon/control/target_session.h"
+#include "daemon/control/target_controller.h"
 #include "daemon/control/value_sampler.h"
 #include "daemon/export/api/heap_outcomes.h"
 #include "daemon/export/api/service.h"
@@ -78,33 +78,35 @@ class Daemon : public ProfilerService {
   absl::StatusOr<ProfileSnapshotPtr> snapshot(int pid) override;
   absl::StatusOr<std::uint64_t> process_start_ticks(int pid) override;
   absl::StatusOr<TargetInfo> attach(const AttachRequest& request) override;
-  absl::Status detach(const AskedProcess& process) override;
-  absl::Status set_rate(const AskedProcess& process, const RateRequest& request) override;
+  absl::Status detach(const RequestedProcess& process) override;
+  absl::Status set_rate(const RequestedProcess& process, const RateRequest& request) override;
   absl::StatusOr<HeapSummary> take_heap(const HeapRequest& request,
                                         const HeapClient& client) override;
-  absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override;
-  absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
+  absl::StatusOr<std::uint32_t> resume(const RequestedProcess& process) override;
+  absl::StatusOr<std::uint32_t> adjust(const RequestedProcess& process,
                                        const PublishedControl& control) override;
-  absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
+  absl::StatusOr<std::vector<std::string>> keep_values(const RequestedProcess& process,
                                                        const KeepRequest& request) override;
-  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const PublishedRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const RequestedProcess& process,
+                                    const PublishedRequest& request,
                                     const std::function<bool()>& wanted) override;
-  absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
+  absl::StatusOr<ValuesAnswer> read_values(const RequestedProcess& process,
                                            const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override;
   std::vector<PublishedValues> read_published(const ValuesRequest& request) override;
-  std::vector<Finding> diagnose(const AskedProcess& process) override;
-  absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
+  std::vector<Finding> diagnose(const RequestedProcess& process) override;
+  absl::StatusOr<RssReport> account_rss(const RequestedProcess& process,
+                                        RssOptions options) override {
     return rss_service_.ask(process, options);
   }
-  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const RequestedProcess& process,
                                                          const CallsRequest& request) override {
     return call_trace_registry_.start(process, request);
   }
   SelfStats self_stats() override;
   Discoveries discovered() override { return discoveries_->get(); }
   // The results of the search for programs.
-  std::shared_ptr<DiscoveryBook> discovery_book() const { return discoveries_; }
+  std::shared_ptr<DiscoveryStore> discovery_book() const { return discoveries_; }
   // The points at which a target waits for snapshots. Returns the errors of take_heap(). Any
   // thread.
   absl::StatusOr<HeapPoints> heap_points(int pid);
@@ -114,14 +116,14 @@ class Daemon : public ProfilerService {
   std::shared_ptr<HeapOutcomes> heap_outcomes() const { return heap_outcomes_; }
 
  private:
-  using Sessions = std::map<int, std::unique_ptr<TargetSession>>;
+  using Sessions = std::map<int, std::unique_ptr<TargetController>>;
 
   enum class Whom { kDue, kAll };  // sessions to visit
 
   void loop();
   std::chrono::steady_clock::time_point next_due() const;
-  bool anybody_waits() const;
-  void hasten();
+  bool has_pending_answers() const;
+  void answer_pending();
   void tick(Whom whom);
   void take_over_inspections();
   void follow_child();
@@ -134,9 +136,9 @@ class Daemon : public ProfilerService {
 
   // Begins to inspect a process for the user of this thread. forked_from: the target whose child it
   // is, or 0.
-  absl::StatusOr<TargetSession*> open_target(const AttachRequest& request, int forked_from,
-                                             ForkFamilyPtr family,
-                                             ProfileSnapshotPtr resumes_from = nullptr);
+  absl::StatusOr<TargetController*> open_target(const AttachRequest& request, int forked_from,
+                                                ForkFamilyPtr family,
+                                                ProfileSnapshotPtr resumes_from = nullptr);
   // All targets of the previous memprofd are shown as they were; those whose program still runs
   // are attached again, a few at a time, and continue.
   void show_stored();
@@ -145,16 +147,17 @@ class Daemon : public ProfilerService {
   // contents.
   void write_down();
   std::deque<ProfileSnapshotPtr>::const_iterator waiting_to_resume(int pid) const;
-  absl::StatusOr<bool> cancel_resume(const AskedProcess& process);
+  absl::StatusOr<bool> cancel_resume(const RequestedProcess& process);
   absl::Status check_request(const AttachRequest& request) const;
-  absl::StatusOr<TargetSession*> find_attached(const AskedProcess& process);
-  absl::StatusOr<HeapSource> heap_source(const AskedProcess& process);
-  void do_detach(const AskedProcess& process, SessionAnswer answer);
-  absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(const AskedProcess& process);
-  absl::StatusOr<std::shared_ptr<ValueProgram>> publishing_program(const AskedProcess& process);
+  absl::StatusOr<TargetController*> find_attached(const RequestedProcess& process);
+  absl::StatusOr<HeapSource> heap_source(const RequestedProcess& process);
+  void do_detach(const RequestedProcess& process, SessionAnswer answer);
+  absl::StatusOr<std::shared_ptr<ValueProgram>> value_program(const RequestedProcess& process);
+  absl::StatusOr<std::shared_ptr<ValueProgram>> publishing_program(const RequestedProcess& process);
   std::vector<PublishingTarget> publishing_targets();
   std::vector<ResidencyTarget> residency_targets();
-  void do_set_rate(const AskedProcess& process, const RateRequest& request, SessionAnswer answer);
+  void do_set_rate(const RequestedProcess& process, const RateRequest& request,
+                   SessionAnswer answer);
   void drop_requests();
   void stop_all();
 
@@ -175,11 +178,11 @@ class Daemon : public ProfilerService {
   const std::unique_ptr<StateStore> state_;
   std::set<int> resuming_;                    // control thread only: not inspected yet
   std::deque<ProfileSnapshotPtr> to_resume_;  // control thread only: not inspected yet
-  JoinedInspections<AskedProcess, std::vector<Finding>> diagnoses_;
+  JoinedInspections<RequestedProcess, std::vector<Finding>> diagnoses_;
   RssService rss_service_;
   CallTraceRegistry call_trace_registry_;
   const std::shared_ptr<HeapOutcomes> heap_outcomes_ = std::make_shared<HeapOutcomes>();
-  const std::shared_ptr<DiscoveryBook> discoveries_ = std::make_shared<DiscoveryBook>();
+  const std::shared_ptr<DiscoveryStore> discoveries_ = std::make_shared<DiscoveryStore>();
   std::thread control_;
   const GuardedTypes types_{options_.cmt};
   std::unique_ptr<ValueSampler> value_sampler_;

@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "daemon/discover/proc_fs.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 
 namespace memprofd {
 

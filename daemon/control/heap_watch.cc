@@ -13,8 +13,8 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/heap_requests.h"
 #include "daemon/history/snapshot.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/guard.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 #include "daemon/util/utf8.h"
@@ -166,7 +166,7 @@ void HeapWatch::refuse_point(int pid, Watched& watched, const std::string& why,
                              const absl::Status& refused) {
   watched.points->answer(*watched.point, false);
   options_.count(refused);
-  const Asker asker(watched.user);  // the user to whom the log lines are charged
+  const ScopedUser asker(watched.user);  // the user to whom the log lines are charged
   audit(pid, absl::StrCat("snapshot (", why, ")"), "memprofd itself", refused);
 }
 
@@ -178,7 +178,7 @@ HeapWatch::Taking* HeapWatch::begin(int pid, Watched& watched, const std::string
   Taking* const taking = takings_.back().get();
   auto thread = start_thread("to take a snapshot", [this, pid, why, patience, comm = watched.comm,
                                                     user = watched.user, taking] {
-    const Asker asker(user);
+    const ScopedUser asker(user);
     std::string done;
     taking->outcome = absl::InternalError("memprofd failed to take it; see its log");
     guarded("to take a snapshot", [&] {
@@ -245,7 +245,7 @@ absl::Status HeapWatch::take(int pid, const std::string& comm,
                      {.process = pid, .max_pause_seconds = options_.max_pause_seconds}, client));
     return absl::OkStatus();
   };
-  const auto waits = [&] { return thread_.goes_on() && (has_come || Clock::now() < until); };
+  const auto waits = [&] { return thread_.is_running() && (has_come || Clock::now() < until); };
   const absl::Status filled = file->fill(waits, take_into);
   if (!filled.ok() && !has_come && Clock::now() >= until) {
     return absl::DeadlineExceededError(

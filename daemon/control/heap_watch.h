@@ -52,7 +52,7 @@ class HeapWatch {
  private:
   using Clock = std::chrono::steady_clock;
   // Maximum number of simultaneous snapshots, for all programs; one per program.
-  static constexpr std::size_t kMostTaken = 8;
+  static constexpr std::size_t kMaxTaken = 8;
   // Time for which a program waits at a point for its snapshot, and for reaching a place where it
   // can be copied.
   static constexpr std::chrono::seconds kPointPatience{10};
@@ -109,7 +109,7 @@ class HeapWatch {
   const HeapWatchOptions options_;
   const HeapFiles files_;
   const std::uint32_t point_kinds_;  // bits of memprof_point_kind
-  UserSlots slots_{kMostTaken, "snapshots are being taken by rules"};
+  UserSlots slots_{kMaxTaken, "snapshots are being taken by rules"};
   std::map<int, Watched> watched_;              // used by thread_
   std::set<Process> ended_;                     // likewise: programs that wait at their end
   std::list<std::unique_ptr<Taking>> takings_;  // likewise

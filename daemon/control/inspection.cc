@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/threads/start_thread.h"
 #include "daemon/util/user_slots.h"
@@ -53,7 +53,7 @@ absl::Status inspection_took_too_long(int pid) {
 }
 
 absl::Status InspectionThreads::start(std::function<void()> work) {
-  auto slot = threads().slots.take(Asker::current());
+  auto slot = threads().slots.take(ScopedUser::current());
   if (!slot.ok()) {
     return absl::ResourceExhaustedError(
         absl::StrCat(slot.status().message(),

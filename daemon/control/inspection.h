@@ -43,8 +43,8 @@ class InspectionThreads {
   // Limit per user other than root.
   static constexpr std::size_t kMaxOfUser = 8;
 
-  // Runs the work in a detached thread, for the user of this one (util/asker.h). kResourceExhausted
-  // if there are too many.
+  // Runs the work in a detached thread, for the user of this one (util/scoped_user.h).
+  // kResourceExhausted if there are too many.
   static absl::Status start(std::function<void()> work);
   static std::size_t count();
   // Waits until none is left or the time is over. Returns true if none is left.

@@ -7,7 +7,7 @@
 #include "daemon/attach/agent_plan.h"
 #include "daemon/attach/observe_attachment.h"
 #include "daemon/attach/target_lock.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/util/about_pid.h"
 #include "daemon/util/refusal.h"
 #include "daemon/util/status_macros.h"

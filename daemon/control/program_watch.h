@@ -32,7 +32,7 @@ struct ProgramWatchOptions {
   std::string proc_root = "/proc";
   std::chrono::milliseconds interval{2000};
   // Gets what each search has found.
-  std::shared_ptr<DiscoveryBook> book = std::make_shared<DiscoveryBook>();
+  std::shared_ptr<DiscoveryStore> book = std::make_shared<DiscoveryStore>();
   ProgramFiles::Examine examine = examine_program;
 };
 

@@ -30,10 +30,10 @@ void ResidencyScanner::check() {
   std::erase_if(watched_, [&](const auto& watched) {
     return std::ranges::find(targets, watched.first, &ResidencyTarget::pid) == targets.end();
   });
-  for (const ResidencyTarget& target : targets) see_to(target, watched_[target.pid]);
+  for (const ResidencyTarget& target : targets) advance_scan(target, watched_[target.pid]);
 }
 
-void ResidencyScanner::see_to(const ResidencyTarget& target, Watched& watched) {
+void ResidencyScanner::advance_scan(const ResidencyTarget& target, Watched& watched) {
   if (watched.check) {
     if (!watched.check->done()) return;
     Scan scan = watched.check->take();

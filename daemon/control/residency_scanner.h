@@ -52,7 +52,7 @@ class ResidencyScanner {
     Clock::time_point next;
   };
   void check();
-  void see_to(const ResidencyTarget& target, Watched& watched);
+  void advance_scan(const ResidencyTarget& target, Watched& watched);
   static void begin_inspection(const ResidencyTarget& target, Watched& watched);
 
   const std::function<std::vector<ResidencyTarget>()> list_;

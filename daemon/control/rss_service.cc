@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
 
-absl::StatusOr<RssReport> RssService::ask(const AskedProcess& process, RssOptions options) {
+absl::StatusOr<RssReport> RssService::ask(const RequestedProcess& process, RssOptions options) {
   {
     const MutexLock lock(mutex_);
     std::erase_if(answers_,
@@ -19,7 +19,7 @@ absl::StatusOr<RssReport> RssService::ask(const AskedProcess& process, RssOption
     });
     if (found != answers_.end()) return found->report;
   }
-  ASSIGN_OR_RETURN(const auto slot, slots_.take(Asker::current()));
+  ASSIGN_OR_RETURN(const auto slot, slots_.take(ScopedUser::current()));
   // Inspects on another thread, so that memprofd does not hang if a file of the program does.
   ASSIGN_OR_RETURN(absl::StatusOr<RssReport> report,
                    inspections_.ask({process, options.owners}, process.pid,

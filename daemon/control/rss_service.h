@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/control/inspection.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/rss/rss_report.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_slots.h"
@@ -25,12 +25,12 @@ class RssService {
 
   // Inspects the process in another thread and waits for it, within the time limit of any
   // inspection. The same question of the same user meanwhile gets the same answer.
-  absl::StatusOr<RssReport> ask(const AskedProcess& process, RssOptions options);
+  absl::StatusOr<RssReport> ask(const RequestedProcess& process, RssOptions options);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Answer {
-    AskedProcess process;  // as requested, because other users may not get the answer
+    RequestedProcess process;  // as requested, because other users may not get the answer
     bool owners = false;
     RssReport report;
     Clock::time_point made;
@@ -38,7 +38,7 @@ class RssService {
   Mutex mutex_;
   std::vector<Answer> answers_ ABSL_GUARDED_BY(mutex_);  // fresh ones
   UserSlots slots_{kMaxInspections, "questions about programs' memory are being answered"};
-  JoinedInspections<std::pair<AskedProcess, bool>, absl::StatusOr<RssReport>> inspections_;
+  JoinedInspections<std::pair<RequestedProcess, bool>, absl::StatusOr<RssReport>> inspections_;
 };
 
 }  // namespace memprofd

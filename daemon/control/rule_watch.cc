@@ -62,7 +62,7 @@ void RuleWatch::check_all() {
     if (target->info.state != TargetState::kSampling) continue;
     targets.emplace(target->info.pid, target->attached_ns);
     for (const MemoryRule& rule : rules) {
-      if (!thread_.goes_on()) return;
+      if (!thread_.is_running()) return;
       if (!is_of_program(rule, target->info.comm)) continue;
       if (rule.kind != RuleKind::kGrowth || with_growth) check(*target, rule);
     }

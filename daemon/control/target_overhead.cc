@@ -10,7 +10,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kOverheadWindow{1};
-// A window ends after this time even if a nearly idle target has not used kLeastCpuSeconds.
+// A window ends after this time even if a nearly idle target has not used kMinCpuSeconds.
 constexpr std::chrono::seconds kLongestWindow{10};
 
 // Estimates the probe hits without BPF statistics: each record in the ring is one hit.
@@ -45,7 +45,7 @@ TargetOverhead::Due TargetOverhead::measure(const AttachedTarget& target, const 
   // Tested first, because a full reading takes one system call per probe.
   if (lasted < kLongestWindow &&
       seconds_between(began_->cpu_ns, process_cpu_ns(target.target().pid)) <
-          OverheadBudget::kLeastCpuSeconds)
+          OverheadBudget::kMinCpuSeconds)
     return {};
   const std::optional<Reading> now = read(target, kernel, signals);
   if (!now) return {};
@@ -55,7 +55,8 @@ TargetOverhead::Due TargetOverhead::measure(const AttachedTarget& target, const 
   const bool tried = choice_ && choice_->trying();
   if (!tried) due.rate = budget_.judge(window);
   if (choice_ && due.rate == OverheadBudget::Change::kNone)
-    due.capture = choice_->judge(window.seconds, window.counts, target.capture(), budget_.bites());
+    due.capture =
+        choice_->judge(window.seconds, window.counts, target.capture(), budget_.limits_rate());
   if (due.capture || tried) budget_.settle();
   return due;
 }

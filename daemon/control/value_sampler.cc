@@ -30,7 +30,7 @@ ValueSampler::ValueSampler(std::function<std::vector<PublishingTarget>()> list)
       }) {}
 
 std::chrono::nanoseconds ValueSampler::rest_after(std::chrono::nanoseconds cpu_time) {
-  return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * (100 / kMostPercent));
+  return std::max<std::chrono::nanoseconds>(kInterval, cpu_time * (100 / kMaxPercent));
 }
 
 void ValueSampler::check() {
@@ -42,7 +42,7 @@ void ValueSampler::check() {
                                      .in_a_hurry = true,
                                      .observes_only = true,
                                      .patience = kPatience},
-                                    [this] { return thread_.goes_on(); });
+                                    [this] { return thread_.is_running(); });
     if (!answer.ok() || !answer->why_no_report.empty()) continue;
     ValueSample sample = sample_of(answer->report, tick_now().ns);
     add_values(answer->values, kept, sample);

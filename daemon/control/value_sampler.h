@@ -26,7 +26,7 @@ class ValueSampler {
  public:
   static constexpr std::chrono::milliseconds kInterval{1000};
   // Share of the time of one processor.
-  static constexpr int kMostPercent = 1;
+  static constexpr int kMaxPercent = 1;
 
   // list: returns the current targets; called by the thread.
   explicit ValueSampler(std::function<std::vector<PublishingTarget>()> list);

@@ -70,7 +70,7 @@ class ChildReports : public RunChildrenUser {
   void began(RunTarget& target) override {
     ++processes_;
     if (!each_ || outs_.empty()) return;
-    if (processes_ > kMostFiles) {
+    if (processes_ > kMaxFiles) {
       ++without_files_;
       return;
     }
@@ -104,9 +104,9 @@ class ChildReports : public RunChildrenUser {
   const std::string& damages() const { return damages_; }
 
  private:
-  static constexpr std::size_t kMostFiles = 1000;   // processes with files of their own
-  static constexpr std::size_t kMostReports = 20;   // of single processes
-  static constexpr std::size_t kMostPrograms = 64;  // with a sum
+  static constexpr std::size_t kMaxFiles = 1000;   // processes with files of their own
+  static constexpr std::size_t kMaxReports = 20;   // of single processes
+  static constexpr std::size_t kMaxPrograms = 64;  // with a sum
 
   void note(const absl::Status& status) { first_error_.Update(status); }
 
@@ -138,7 +138,7 @@ class ChildReports : public RunChildrenUser {
     };
     kept_.push_back(std::move(process));
     std::ranges::stable_sort(kept_, first);
-    if (kept_.size() > kMostReports) kept_.pop_back();
+    if (kept_.size() > kMaxReports) kept_.pop_back();
   }
 
   absl::Status add(const RunTarget& target, const ProfileSnapshot& snapshot, bool forked) {
@@ -148,7 +148,7 @@ class ChildReports : public RunChildrenUser {
       found->counts->add(snapshot, target.load_bias(), forked, target.allocated_words());
       return absl::OkStatus();
     }
-    if (sums_.size() >= kMostPrograms) {
+    if (sums_.size() >= kMaxPrograms) {
       ++without_sum_;
       return absl::OkStatus();
     }
@@ -188,7 +188,7 @@ class ChildReports : public RunChildrenUser {
     }
     if (without_files_ > 0) {
       absl::StrAppend(&out, "memprofctl: no files were written for ", without_files_,
-                      " processes, only for the first ", kMostFiles, "\n");
+                      " processes, only for the first ", kMaxFiles, "\n");
     }
     return out;
   }
@@ -221,7 +221,7 @@ class ChildReports : public RunChildrenUser {
     }
     if (without_sum_ > 0) {
       absl::StrAppend(&out, "\nmemprofctl: ", without_sum_,
-                      " processes of other programs are not shown: only ", kMostPrograms,
+                      " processes of other programs are not shown: only ", kMaxPrograms,
                       " programs are summed\n");
     }
     return out;

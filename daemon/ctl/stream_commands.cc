@@ -134,15 +134,15 @@ struct RecordOptions {
   std::string file;
 };
 
-// Writes the history from begin on, and reports the result to the user; does nothing if no values
+// Writes the history from `begin` on, and reports the result to the user; does nothing if no values
 // were published.
 absl::StatusOr<std::string> record_values(Client& client, int pid, std::int64_t begin_unix_ns,
                                           const std::string& trace_file) {
-  constexpr std::uint32_t kMostPoints = 10'000;
+  constexpr std::uint32_t kMaxPoints = 10'000;
   pb::GetValueHistoryRequest request;
   request.set_pid(pid);
   request.mutable_range()->set_begin_unix_ns(begin_unix_ns);
-  request.set_points(kMostPoints);
+  request.set_points(kMaxPoints);
   request.set_with_lines(true);
   auto values = client.get_value_history(request);
   if (absl::IsPermissionDenied(values.status())) {  // some users may not see log lines

@@ -53,7 +53,7 @@ struct MappedFile {
 };
 
 // Opens a mapped file from this mount namespace: through the process's root when the same file is
-// still there, otherwise through map_files. Errors as of open_regular_file() and
+// still there, otherwise through map_files. Errors as for open_regular_file() and
 // ElfFile::from_fd().
 absl::StatusOr<MappedFile> open_mapping(const ProcFs& proc, int pid, const Mapping& mapping,
                                         const SharedBudget& budget = nullptr);

@@ -249,14 +249,14 @@ using AddedBy = std::optional<std::int64_t> (*)(const X86Instruction& code);
 // Number of words by which the first block has lowered a register before this instruction.
 std::optional<std::uint32_t> words_at(const std::vector<DecodedInstruction>& all,
                                       const DecodedInstruction* end, AddedBy added_by) {
-  constexpr std::int64_t kMost = 0xffff;  // the maximum that fits into a probe's cookie
+  constexpr std::int64_t kMax = 0xffff;  // the maximum that fits into a probe's cookie
   std::int64_t bytes = 0;
   for (const DecodedInstruction* one = all.data(); one != end; ++one) {
     const auto added = added_by(one->code);
     if (!added) return std::nullopt;
     bytes -= *added;
   }
-  if (bytes < 0 || bytes % 8 != 0 || bytes / 8 > kMost) return std::nullopt;
+  if (bytes < 0 || bytes % 8 != 0 || bytes / 8 > kMax) return std::nullopt;
   return static_cast<std::uint32_t>(bytes / 8);
 }
 

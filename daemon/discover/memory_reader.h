@@ -31,7 +31,7 @@ class MemoryViewer {
  public:
   virtual ~MemoryViewer() = default;
   // The most that is shown at once.
-  static constexpr std::size_t kMostViewBytes = 512u << 10;
+  static constexpr std::size_t kMaxViewBytes = 512u << 10;
   // Returns exactly these bytes, as MemoryReader::read() would fill them. Valid until the next
   // view. Only one thread may call it.
   virtual absl::StatusOr<std::span<const std::byte>> view(std::uint64_t address,

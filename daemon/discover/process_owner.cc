@@ -68,14 +68,14 @@ absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid) {
   return process;
 }
 
-absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const AskedProcess& asked) {
+absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const RequestedProcess& asked) {
   ASSIGN_OR_RETURN(const OwnedProcess process, find_owner(proc, asked.pid));
   if (process.has_ended) return absl::NotFoundError(absl::StrCat("pid ", asked.pid, " has ended"));
   RETURN_IF_ERROR(check_is_meant(asked, process.start_time_ticks, process.owner));
   return process;
 }
 
-absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked) {
+absl::Status check_is_meant_now(const ProcFs& proc, const RequestedProcess& asked) {
   return identify_process(proc, asked).status();
 }
 

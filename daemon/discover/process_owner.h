@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/discover/proc_fs.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 
 namespace memprofd {
 
@@ -28,7 +28,7 @@ absl::StatusOr<OwnedProcess> find_owner(const ProcFs& proc, int pid);
 
 // Returns the requested process if the pid still means it and it belongs to the user
 // (check_is_meant()). kNotFound: it has ended.
-absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const AskedProcess& asked);
-absl::Status check_is_meant_now(const ProcFs& proc, const AskedProcess& asked);
+absl::StatusOr<OwnedProcess> identify_process(const ProcFs& proc, const RequestedProcess& asked);
+absl::Status check_is_meant_now(const ProcFs& proc, const RequestedProcess& asked);
 
 }  // namespace memprofd

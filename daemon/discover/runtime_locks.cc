@@ -24,7 +24,7 @@ constexpr std::size_t kEnterHookBytes = 256;
 constexpr std::size_t kSectionBytes = 512;
 constexpr std::size_t kAcquireBytes = 64;
 // Maximum stack size between OCaml's call of C and the system call.
-constexpr std::uint64_t kMostStackBytes = 64u << 10;
+constexpr std::uint64_t kMaxStackBytes = 64u << 10;
 
 constexpr long kSleeps[] = {SYS_nanosleep, SYS_clock_nanosleep, SYS_restart_syscall};
 constexpr long kSelects[] = {SYS_select, SYS_pselect6};
@@ -231,7 +231,7 @@ absl::Status RuntimeLocks::check_stub(const MemoryReader& memory, const Sleeping
       "program links the threads library)");
   std::uint64_t bottom = 0;
   if (!memory.read_value(state_ + bottom_of_stack_, bottom).ok()) return unreadable();
-  if (bottom <= call.stack_pointer || bottom - call.stack_pointer > kMostStackBytes) return unknown;
+  if (bottom <= call.stack_pointer || bottom - call.stack_pointer > kMaxStackBytes) return unknown;
   const auto function = called_function(memory, bottom);
   const auto stub = std::ranges::find(stubs_, function.value_or(0), &Stub::begin);
   if (stub == stubs_.end() || std::ranges::find(stub->calls, call.number) == stub->calls.end()) {
@@ -313,7 +313,7 @@ absl::StatusOr<std::vector<std::uint64_t>> RuntimeLocks::states_of_domains(
         !memory.read_value(domains[i] + domain_offsets_.state, states[i]).ok()) {
       return unreadable();
     }
-    if (lock != 0) return not_free("a domain of it runs");
+    if (lock != 0) return not_free("one of its domains is running");
   }
   return states;
 }

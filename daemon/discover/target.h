@@ -18,7 +18,7 @@
 #include "daemon/discover/probe_point.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/discover/workload.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/runtime/runtime_abi.h"
 #include "daemon/util/byte_budget.h"
 #include "daemon/util/shared_fd.h"

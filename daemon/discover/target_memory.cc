@@ -24,7 +24,7 @@ constexpr milliseconds kQuickPatience{100};
 constexpr auto kMaxAddress = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 // A maps file of a big process has some 10,000 lines of 100 bytes.
 constexpr std::size_t kMaxMapsBytes = 64u << 20;
-static_assert(MemoryViewer::kMostViewBytes == kMemoryWindowBytes);
+static_assert(MemoryViewer::kMaxViewBytes == kMemoryWindowBytes);
 
 absl::StatusOr<UniqueFd> open_file(const ProcFs& proc, int pid, const char* name, int mode) {
   UniqueFd file(::open(proc.path(pid, name).c_str(), mode | O_CLOEXEC));

@@ -51,16 +51,16 @@ bool wait_in_turns(std::chrono::milliseconds patience, Wait&& wait) {
 }
 
 // Duration of a silence during which an observer was present. An observer that was away counts at
-// most kMostAtOnce.
-class HeardSilence {
+// most kMaxAtOnce.
+class ObservedSilence {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds kMostAtOnce{1};
+  static constexpr std::chrono::seconds kMaxAtOnce{1};
 
   // silent: duration by the clock of the silence that is asked about. The result is at most that.
   std::chrono::nanoseconds so_far(Clock::time_point now, std::chrono::nanoseconds silent) {
     const std::chrono::nanoseconds passed = now - std::exchange(heard_at_, now);
-    const std::chrono::nanoseconds more = std::min<std::chrono::nanoseconds>(passed, kMostAtOnce);
+    const std::chrono::nanoseconds more = std::min<std::chrono::nanoseconds>(passed, kMaxAtOnce);
     return heard_ = std::min(silent, heard_ + more);
   }
 

@@ -62,7 +62,7 @@ class AssertionReader {
           beside == none ? AssertionMark::Until::kOtherIsGone : AssertionMark::Until::kOther;
       mark.other = beside;
     }
-    if (found_.marks.size() == kMostAssertionMarks) {
+    if (found_.marks.size() == kMaxAssertionMarks) {
       ++assertion.unchecked;
       return;
     }
@@ -71,7 +71,7 @@ class AssertionReader {
 
   const MemoryReader& memory_;
   const std::uint64_t now_ns_;
-  std::uint64_t reads_left_ = kMostMarkReads;
+  std::uint64_t reads_left_ = kMaxMarkReads;
   FoundAssertions found_;
 };
 

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> BufferFinder::used(const BlockPart& part) {
   }
   const std::uint64_t position = part.fields[1];
   if (!is_pointer(part.fields[0]) || !is_length(position) || !is_pointer(part.fields[fields - 1]) ||
-      (!has_inner_ && !is_length(part.fields[2])) || searches_ == kMostSearches) {
+      (!has_inner_ && !is_length(part.fields[2])) || searches_ == kMaxSearches) {
     return std::nullopt;
   }
   ++searches_;

@@ -23,10 +23,10 @@ class BufferFinder {
       : memory_(memory), has_inner_(has_inner) {}
 
   // Bytes in use; nullopt if the block is not a Buffer. A block that looks like one costs at least
-  // one read, so after kMostSearches of them no block is recognised any more.
+  // one read, so after kMaxSearches of them no block is recognised any more.
   std::optional<std::uint64_t> used(const BlockPart& part);
 
-  static constexpr std::uint64_t kMostSearches = 1u << 20;
+  static constexpr std::uint64_t kMaxSearches = 1u << 20;
 
  private:
   bool is_string_of(std::uint64_t value, std::uint64_t length) const;

@@ -47,12 +47,12 @@ constexpr double kNapSeconds = 0.2e-3;
 
 // "Anonymous:          123 kB"
 std::optional<std::uint64_t> field_bytes(std::string_view text, std::string_view name) {
-  constexpr std::uint64_t kMostKib = std::uint64_t{1} << 40;
+  constexpr std::uint64_t kMaxKib = std::uint64_t{1} << 40;
   for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
     if (!absl::ConsumePrefix(&line, absl::string_view(name.data(), name.size()))) continue;
     if (!absl::ConsumeSuffix(&line, " kB")) continue;
     std::uint64_t kib = 0;
-    if (absl::SimpleAtoi(line, &kib) && kib <= kMostKib) return kib * 1024;
+    if (absl::SimpleAtoi(line, &kib) && kib <= kMaxKib) return kib * 1024;
   }
   return std::nullopt;
 }

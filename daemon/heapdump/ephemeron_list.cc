@@ -16,7 +16,7 @@ std::uint64_t word_at(const MemoryReader& memory, std::uint64_t address) {
 void follow(const MemoryReader& memory, std::uint64_t first, Ephemerons& ephemerons) {
   std::uint64_t value = word_at(memory, first);
   while (value > kWordBytes && value % kWordBytes == 0 &&
-         ephemerons.blocks.size() < kMostEphemerons &&
+         ephemerons.blocks.size() < kMaxEphemerons &&
          ephemerons.blocks.insert(value - kWordBytes).second) {
     value = word_at(memory, value);
   }

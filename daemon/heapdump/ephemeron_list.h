@@ -14,7 +14,7 @@
 namespace memprofd {
 
 // Further ones count as abstract blocks.
-inline constexpr std::size_t kMostEphemerons = 1u << 22;
+inline constexpr std::size_t kMaxEphemerons = 1u << 22;
 
 // Accepts any memory: unreadable data ends a list. states: as for map_heap().
 Ephemerons read_ephemerons(const MemoryReader& memory, const HeapLayout& layout,

@@ -55,13 +55,13 @@ const FiberWalk::Frame* FiberWalk::frame_of(std::uint64_t return_address) {
 }
 
 void FiberWalk::walk(SavedFiber saved, const OnFrame& on_frame) {
-  while (saved.fiber != 0 && saved.fiber % kWordBytes == 0 && fibers_ <= kMostFibers) {
-    if (++fibers_ > kMostFibers || !spend(kWordsOfFiber)) return;
+  while (saved.fiber != 0 && saved.fiber % kWordBytes == 0 && fibers_ <= kMaxFibers) {
+    if (++fibers_ > kMaxFibers || !spend(kWordsOfFiber)) return;
     std::array<std::uint64_t, 1 + kEndOffset / kWordBytes> info{};
     if (!memory_.read_value(saved.fiber, info).ok()) return;
     begin_ = info.front();
     end_ = info.back();
-    if (begin_ > end_ || (begin_ | end_) % kWordBytes != 0 || end_ - begin_ > kMostStackBytes)
+    if (begin_ > end_ || (begin_ | end_) % kWordBytes != 0 || end_ - begin_ > kMaxStackBytes)
       return;
     window_.clear();
     if (!walk_stack(saved.registers, on_frame) || !report_handler(saved.fiber, on_frame)) return;
@@ -69,7 +69,7 @@ void FiberWalk::walk(SavedFiber saved, const OnFrame& on_frame) {
 }
 
 bool FiberWalk::walk_stack(std::uint64_t registers, const OnFrame& on_frame) {
-  frames_left_ = kMostFrames;
+  frames_left_ = kMaxFrames;
   for (std::uint64_t at = begin_; at < end_;) {
     if (!walk_chunk(at, registers, on_frame)) return false;
   }

@@ -40,21 +40,21 @@ class FiberWalk {
 
   // Maximum number of words in all walks: stacks of 2 GiB. Fibers may form a cycle, and frames may
   // claim thousands of values.
-  static constexpr std::uint64_t kMostWords = std::uint64_t{1} << 28;
+  static constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 28;
 
   // Both must outlive this.
   FiberWalk(const MemoryReader& memory, const FrameTable& frames,
-            std::uint64_t most_words = kMostWords)
+            std::uint64_t most_words = kMaxWords)
       : memory_(memory), table_(frames), words_left_(most_words) {}
 
   void walk(SavedFiber saved, const OnFrame& on_frame);
   // True if some data was omitted: too many fibers in all walks, or too many words on their stacks.
-  bool cut() const { return fibers_ > kMostFibers || words_left_ == 0; }
-  static constexpr int kMostFibers = 1 << 22;
+  bool cut() const { return fibers_ > kMaxFibers || words_left_ == 0; }
+  static constexpr int kMaxFibers = 1 << 22;
 
  private:
-  static constexpr int kMostFrames = 1 << 18;  // of one fiber
-  static constexpr std::uint64_t kMostStackBytes = std::uint64_t{1} << 33;
+  static constexpr int kMaxFrames = 1 << 18;  // of one fiber
+  static constexpr std::uint64_t kMaxStackBytes = std::uint64_t{1} << 33;
 
   // Facts about a return address.
   struct Frame {

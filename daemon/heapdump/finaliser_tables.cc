@@ -12,7 +12,7 @@ namespace {
 // struct finalisable of runtime/finalise.c: the table, the number of old entries, of all entries,
 // and of slots. Each entry is a function, a value and an offset.
 constexpr std::uint64_t kEntryBytes = 24;
-constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMaxEntries = std::uint64_t{1} << 32;
 // OCaml 5's struct caml_final_info: the first table, a flag, the last table.
 constexpr std::uint64_t kLastInInfo = 40;
 
@@ -27,7 +27,7 @@ std::optional<Table> table_at(const MemoryReader& memory, std::uint64_t address)
   Table table{};
   if (address == 0 || !memory.read_value(address, table).ok()) return std::nullopt;
   const bool adds_up = table.old <= table.all && table.all <= table.room &&
-                       table.room <= kMostEntries && table.entries % kWordBytes == 0 &&
+                       table.room <= kMaxEntries && table.entries % kWordBytes == 0 &&
                        (table.entries == 0) == (table.room == 0);
   return adds_up ? std::optional(table) : std::nullopt;
 }

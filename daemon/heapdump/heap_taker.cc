@@ -38,14 +38,14 @@ constexpr std::chrono::seconds kPatience{30};
 constexpr milliseconds kTakerPatience{5000};
 constexpr milliseconds kPoll{20};
 // Minimum time for the domains to stop together: an idle one takes this long to wake up.
-constexpr std::chrono::nanoseconds kLeastDomainPatience = milliseconds(1);
-constexpr std::chrono::nanoseconds kMostDomainPatience = milliseconds(3000);
+constexpr std::chrono::nanoseconds kMinDomainPatience = milliseconds(1);
+constexpr std::chrono::nanoseconds kMaxDomainPatience = milliseconds(3000);
 // Copies without roots, after which the snapshot fails.
-constexpr int kMostFailures = 3;
+constexpr int kMaxFailures = 3;
 // CPU time in kPatience above which a program works.
 constexpr std::uint64_t kWorksNs = 1'000'000'000;
 // Limits for the correction of predictions by earlier pauses of the program.
-constexpr double kLeastPauseRatio = 0.5, kMostPauseRatio = 5;
+constexpr double kMinPauseRatio = 0.5, kMaxPauseRatio = 5;
 // Interval at which an idle program is made to reach its safe point.
 constexpr milliseconds kTripInterval{100};
 
@@ -111,7 +111,7 @@ class HeapTaker {
     const double seconds = request.max_pause_seconds - summary_.predicted_pause_seconds;
     return std::clamp(
         std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)),
-        kLeastDomainPatience, kMostDomainPatience);
+        kMinDomainPatience, kMaxDomainPatience);
   }
 
   absl::Status inspect_program() {
@@ -132,7 +132,7 @@ class HeapTaker {
     began_ = true;
     absl::StatusOr<HeapCopy> copy = HeapCopy::take(target_, agent_, thread, stopped_at_ns);
     if (absl::IsUnavailable(copy.status())) {  // the copy is tried again
-      if (thread.program() == nullptr && ++failures_ == kMostFailures) {
+      if (thread.program() == nullptr && ++failures_ == kMaxFailures) {
         return absl::DeadlineExceededError(
             fmt::format("{} copies of pid {} failed, the last because {}; try again", failures_,
                         target_.pid, std::string(copy.status().message())));
@@ -162,7 +162,7 @@ class HeapTaker {
   void learn_pause() const {
     const double error = summary_.pause_seconds / summary_.predicted_pause_seconds;
     lease_.pause_ratio =
-        std::clamp(lease_.pause_ratio.load() * std::sqrt(error), kLeastPauseRatio, kMostPauseRatio);
+        std::clamp(lease_.pause_ratio.load() * std::sqrt(error), kMinPauseRatio, kMaxPauseRatio);
   }
 
   // Delivers pieces until the injector has ended and all are taken.

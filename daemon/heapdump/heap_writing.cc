@@ -101,7 +101,7 @@ absl::Status HeapWriting::run() {
   if (fibers_.cut()) {
     return absl::ResourceExhaustedError(
         fmt::format("pid {} has more than {} fibers, or more than {} words on their stacks",
-                    target_.pid, FiberWalk::kMostFibers, FiberWalk::kMostWords));
+                    target_.pid, FiberWalk::kMaxFibers, FiberWalk::kMaxWords));
   }
   return writer_.end(census_);
 }

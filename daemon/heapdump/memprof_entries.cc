@@ -13,8 +13,8 @@ namespace {
 // Value of an entry without a block.
 constexpr std::uint64_t kUnit = 1;
 // Entries form an array, so many are read at once.
-constexpr std::uint64_t kMostBytes = 256u << 10;
-constexpr std::uint64_t kMostGapBytes = 256;
+constexpr std::uint64_t kMaxBytes = 256u << 10;
+constexpr std::uint64_t kMaxGapBytes = 256;
 
 std::uint32_t saturated(std::uint64_t value) {
   return static_cast<std::uint32_t>(
@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<MemprofEntry>> read_memprof_entries(const MemoryReade
   for (std::size_t i = 0; i < roots.size();) {
     const std::uint64_t begin = roots[i].slot - 8 * before;
     std::size_t end = i + 1;
-    while (end < roots.size() && roots[end].slot - roots[end - 1].slot <= kMostGapBytes &&
-           roots[end].slot - begin <= kMostBytes) {
+    while (end < roots.size() && roots[end].slot - roots[end - 1].slot <= kMaxGapBytes &&
+           roots[end].slot - begin <= kMaxBytes) {
       ++end;
     }
     words.resize((roots[end - 1].slot - begin) / 8 + layout.words_behind);

@@ -28,7 +28,7 @@ NativeMemory::NativeMemory(const MemoryReader& memory, const HeapMap& heap, Page
       pages_(std::move(pages)),
       runtime_(std::move(runtime)),
       reader_(memory, pages_, ResidentReader::Clock::now() + kTime),
-      parts_(reader_, pages_, &runtime_, kMostOwnedChunks, {}, &heap) {}
+      parts_(reader_, pages_, &runtime_, kMaxOwnedChunks, {}, &heap) {}
 
 absl::StatusOr<std::unique_ptr<NativeMemory>> NativeMemory::search(
     int pid, const MemoryReader& memory, const HeapMap& heap, const Target& target,

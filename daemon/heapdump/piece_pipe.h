@@ -15,7 +15,7 @@ namespace memprofd {
 
 class PiecePipe {
  public:
-  static constexpr std::size_t kMost = 16;
+  static constexpr std::size_t kMax = 16;
 
   // patience: maximum time for which a piece waits for room.
   explicit PiecePipe(std::chrono::milliseconds patience) : patience_(patience) {}
@@ -24,10 +24,10 @@ class PiecePipe {
   absl::Status push(std::string piece) {
     const auto until = std::chrono::steady_clock::now() + patience_;
     const MutexLock lock(mutex_);
-    while (!closed_ && pieces_.size() >= kMost && changed_.wait_until(mutex_, until)) {
+    while (!closed_ && pieces_.size() >= kMax && changed_.wait_until(mutex_, until)) {
     }
     if (closed_) return absl::AbortedError("no one waits for it any longer");
-    if (pieces_.size() >= kMost) {
+    if (pieces_.size() >= kMax) {
       return absl::DeadlineExceededError(
           "the client accepts the snapshot too slowly; write it to a faster disk");
     }

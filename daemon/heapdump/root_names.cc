@@ -19,7 +19,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMostThreads = 1u << 16;
+constexpr std::size_t kMaxThreads = 1u << 16;
 // Offsets in systhreads' thread structure (otherlibs/systhreads/st_stubs.c). It holds the thread's
 // descriptor, whose first field is the thread's number; the next thread of the circle; and the
 // saved part of its stack, in OCaml 4 and 5.
@@ -76,7 +76,7 @@ void RootNames::find_threads(const RootSection& section) {
   current_threads_[section.domain] = thread_name(first, section.domain);
   threads_[first] = current_threads_[section.domain];
   std::uint64_t thread = first;
-  while (threads_.size() < kMostThreads &&
+  while (threads_.size() < kMaxThreads &&
          copy_.memory().read_value(thread + kThreadNext, thread).ok() && thread != 0 &&
          !threads_.contains(thread)) {
     threads_[thread] = thread_name(thread, section.domain);

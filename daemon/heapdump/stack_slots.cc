@@ -9,15 +9,15 @@
 namespace memprofd {
 namespace {
 
-constexpr int kMostFrames = 1 << 18;  // of one thread
-constexpr std::size_t kMostSlots = 1u << 22;
+constexpr int kMaxFrames = 1 << 18;  // of one thread
+constexpr std::size_t kMaxSlots = 1u << 22;
 // Offset of the end of the previous chunk, in the frame of caml_start_program.
 constexpr std::uint64_t kChunkLinkOffset = 16;
 
 }  // namespace
 
 void StackSlots::add(SavedStack at) {
-  for (int i = 0; i < kMostFrames && at.stack != 0 && frames_.size() < kMostSlots; ++i) {
+  for (int i = 0; i < kMaxFrames && at.stack != 0 && frames_.size() < kMaxSlots; ++i) {
     const FrameDescriptor* frame = table_.find(at.return_address);
     if (frame == nullptr) return;
     if (frame->ends_chunk()) {
@@ -35,7 +35,7 @@ void StackSlots::add(SavedFiber saved) {
   fibers_.walk(saved, [this](std::uint64_t return_address, std::span<const FiberWalk::Slot> slots) {
     if (return_address == 0) return true;
     for (const FiberWalk::Slot& slot : slots) frames_[slot.address] = return_address;
-    return frames_.size() < kMostSlots;
+    return frames_.size() < kMaxSlots;
   });
 }
 

@@ -12,7 +12,7 @@
 //     1 s                      ||||||||:      :  the unfinished second
 //         ^oldest                        ^newest
 //
-// A span is covered with the widest windows that fit, from its begin on.
+// A span is covered with the widest windows that fit, from its start on.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ namespace memprofd {
 
 inline constexpr int kHistoryTiers = 5;
 
-// All counts from the begin until the moment with the most live bytes.
+// All counts from the start until the moment with the most live bytes.
 struct PeakLive {
   struct Class {
     ClassId id;

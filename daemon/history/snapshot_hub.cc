@@ -71,7 +71,7 @@ void SnapshotHub::mark_moment(std::chrono::milliseconds timeout) {
   mark_ = true;
   if (!fresh_in_time(timeout)) return;
   marks_made_ = wanted;
-  next_mark_ = Clock::now() + kLeastWindow;
+  next_mark_ = Clock::now() + kMinWindow;
 }
 
 std::vector<ProfileSnapshotPtr> SnapshotHub::latest() const {

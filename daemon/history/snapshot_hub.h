@@ -36,10 +36,10 @@ class SnapshotHub {
                                               std::chrono::milliseconds time_for_new);
   // Waits until histories have a window boundary that is not before this call, for a range that
   // begins there. Returns without one if the ingest thread does not publish in time. Boundaries on
-  // request are at least kLeastWindow apart, so that requests cannot fill histories with windows;
+  // request are at least kMinWindow apart, so that requests cannot fill histories with windows;
   // concurrent requests share one.
   void mark_moment(std::chrono::milliseconds timeout);
-  static constexpr std::chrono::milliseconds kLeastWindow{100};
+  static constexpr std::chrono::milliseconds kMinWindow{100};
   std::vector<ProfileSnapshotPtr> latest() const;
   // Called by fresh() to wake the ingest thread. Set it before the first reader exists.
   void set_wake_up(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }

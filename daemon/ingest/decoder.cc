@@ -108,11 +108,11 @@ std::optional<EventView> decode_observed(Bytes data, DropCounters& drops) {
 }
 
 std::optional<EventView> decode_native_block(Bytes data, DropCounters& drops) {
-  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 47;  // more than can be allocated
+  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 47;  // more than can be allocated
   const auto* event = event_at<memprof_c_block>(data);
   if (event == nullptr) return refuse(Drop::kDecodeTooShort, drops);
   const bool allocated = event->bytes != 0;
-  if (event->id == 0 || event->id >> 63 != 0 || event->bytes > kMostBytes ||
+  if (event->id == 0 || event->id >> 63 != 0 || event->bytes > kMaxBytes ||
       (allocated && event->n_samples == 0)) {
     return refuse(Drop::kDecodeBadRecord, drops);
   }

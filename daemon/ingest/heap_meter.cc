@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMaxWords = 1e18;
 // Largest combined allocation in the minor heap, in words, headers included.
-constexpr double kMostRequestWords = 512;
+constexpr double kMaxRequestWords = 512;
 // Collections of a domain without a hit at a place, whose own filling would have been one.
 constexpr int kManyCollections = 2;
 
@@ -22,7 +22,7 @@ constexpr int kManyCollections = 2;
 // less than at its last hit: the runtime takes a request back before it lets another thread run.
 bool HeapMeter::is_another(const Domain& domain, const ObservedView& hit, const Words& now) {
   const double lost = domain.words[0] - now[0];
-  return lost > kMostRequestWords || (lost > 0 && hit.words[0] == 0 && domain.collected_word != 0);
+  return lost > kMaxRequestWords || (lost > 0 && hit.words[0] == 0 && domain.collected_word != 0);
 }
 
 std::optional<HeapMeter::Words> HeapMeter::read(const ObservedView& hit) const {

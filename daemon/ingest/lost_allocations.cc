@@ -15,9 +15,9 @@ int LostAllocations::on_alloc(std::uint32_t buffer, std::uint64_t sample_id) {
     largest_hole_ = 0;
     return 0;
   }
-  const double horizon = std::max(kLeastHorizon, largest_hole_);
+  const double horizon = std::max(kMinHorizon, largest_hole_);
   const double wanted = 1 + owed_ / horizon;
-  int log2 = std::min(kMostLog2, static_cast<int>(std::ceil(std::log2(wanted))));
+  int log2 = std::min(kMaxLog2, static_cast<int>(std::ceil(std::log2(wanted))));
   while (std::exp2(log2) - 1 > owed_) --log2;
   owed_ -= std::exp2(log2) - 1;
   return log2;
@@ -36,7 +36,7 @@ void LostAllocations::close_hole(Buffer& of, std::uint64_t sample_id) {
 }
 
 void LostAllocations::owe(double samples) {
-  const double more = std::min(samples, kMostOwed - owed_);
+  const double more = std::min(samples, kMaxOwed - owed_);
   not_made_up_ += static_cast<std::uint64_t>(samples - more);
   owed_ += more;
   largest_hole_ = std::max(largest_hole_, more);
@@ -69,7 +69,7 @@ double LostAllocations::missing() const {
   for (const Buffer& of : buffers_) {
     if (of.lost > 0) missing += static_cast<double>(lost_at_the_end(of)) * of.scale;
   }
-  return std::min(missing, kMostOwed);
+  return std::min(missing, kMaxOwed);
 }
 
 std::uint64_t LostAllocations::lost_at_the_end(const Buffer& of) const {

@@ -19,7 +19,7 @@
 // less.
 //
 // All numbers come from the target and are not trusted: a hole never adds more than the missing
-// records, nor more than kMostOwed in total. The rest counts as not made up for, by records if the
+// records, nor more than kMaxOwed in total. The rest counts as not made up for, by records if the
 // number of allocations is unknown.
 #pragma once
 
@@ -35,9 +35,9 @@ class LostAllocations {
  public:
   // Minimum number of allocations over which the debt is made up for; if the largest hole was
   // larger, its size is used.
-  static constexpr double kLeastHorizon = 1024;
-  static constexpr int kMostLog2 = 10;
-  static constexpr double kMostOwed = 1 << 24;
+  static constexpr double kMinHorizon = 1024;
+  static constexpr int kMaxLog2 = 10;
+  static constexpr double kMaxOwed = 1 << 24;
 
   // id_step: difference between consecutive numbers of a buffer's sampled blocks.
   explicit LostAllocations(std::uint64_t id_step) : id_step_(id_step) {}

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 
 namespace memprofd {
 
@@ -63,7 +63,7 @@ enum class HeapContents : std::uint8_t {
 
 // A request for a snapshot of a target's heap.
 struct HeapRequest {
-  AskedProcess process;
+  RequestedProcess process;
   double max_pause_seconds = 0.05;
   HeapContents contents = HeapContents::kNone;
 };

@@ -69,7 +69,7 @@ struct Discoveries {
 };
 
 // The latest discoveries. The discovery thread sets them, other threads read them. Thread-safe.
-class DiscoveryBook {
+class DiscoveryStore {
  public:
   void set(Discoveries found) {
     const MutexLock lock(mutex_);

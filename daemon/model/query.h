@@ -13,7 +13,7 @@
 
 namespace memprofd {
 
-// A range of CLOCK_REALTIME, half open. 0 means the attach for the begin, now for the end.
+// A range of CLOCK_REALTIME, half open. 0 means the attach for the start, now for the end.
 struct TimeRange {
   std::uint64_t begin_ns = 0;
   std::uint64_t end_ns = 0;

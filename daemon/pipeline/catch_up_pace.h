@@ -17,7 +17,7 @@ class CatchUpPace {
   static constexpr std::chrono::milliseconds kIdle{1000};  // interval after a fetch without records
 
   // Data arrived without a fetch.
-  void came(TimePoint now) {
+  void note_data(TimePoint now) {
     came_at_ = now;
     idle_ = stands_still_ = false;
   }
@@ -28,7 +28,7 @@ class CatchUpPace {
   }
   // Nothing was fetched, because the program has not run since. The next check comes as soon as
   // after a fetch.
-  void stood_still(TimePoint now) {
+  void note_idle(TimePoint now) {
     fetched(now, true);
     stands_still_ = true;
   }

@@ -20,13 +20,13 @@ namespace memprofd {
 class MajorTimes {
  public:
   // Maximum number of counts; the latest are kept.
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
 
   // At that time the program had completed at most count collections. Times must not decrease.
   void note(std::uint64_t time_ns, std::uint64_t count) {
     if (seen_.empty() || seen_.back().count != count) seen_.push_back({time_ns, count});
     seen_.back().time_ns = time_ns;
-    if (seen_.size() > kMost) seen_.pop_front();
+    if (seen_.size() > kMax) seen_.pop_front();
   }
   // The last time at which at most count collections were completed.
   std::optional<std::uint64_t> last_with_at_most(std::uint64_t count) const {

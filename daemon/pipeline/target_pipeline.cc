@@ -170,7 +170,7 @@ int TargetPipeline::take_in(std::uint64_t end) {
       [this](std::span<const std::byte> record) { pipeline_.on_ring_record(record); }, end);
   tap_.flush();
   if (records > 0) {
-    catch_up_pace_.came(now);
+    catch_up_pace_.note_data(now);
     note_children();
     signals_.exec_seen = pipeline_.exec_seen();
     signals_.frametables_registered = pipeline_.frametables_registered();
@@ -218,7 +218,7 @@ bool TargetPipeline::catch_up_due(Clock::time_point now) {
     return false;
   }
   if (has_run_since(pid(), caught_up_cpu_ns_)) return true;
-  catch_up_pace_.stood_still(now);
+  catch_up_pace_.note_idle(now);
   return false;
 }
 

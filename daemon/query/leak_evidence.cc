@@ -10,25 +10,25 @@ namespace {
 
 constexpr std::size_t kFewestBlocks = 3;
 // Buffers, tables and dynamic arrays grow by a factor of 1.5 or 2; sizes are known within 3 %.
-constexpr double kLeastFactor = 1.4;
+constexpr double kMinFactor = 1.4;
 // The death of the previous block may not have been detected yet, and small blocks may be live too.
-constexpr double kMostLive = 1.75;  // in units of the last block
+constexpr double kMaxLive = 1.75;  // in units of the last block
 
 }  // namespace
 
-void LiveCourse::born(double samples, double bytes_each) {
+void LiveTrend::born(double samples, double bytes_each) {
   now_bytes_ += samples * bytes_each;
   window_born_ += samples * bytes_each;
   born_bytes2_ += samples * bytes_each * bytes_each;
   step_.turned_bytes2 += samples * bytes_each * bytes_each;
 }
 
-void LiveCourse::gone(double samples, double bytes_each) {
+void LiveTrend::gone(double samples, double bytes_each) {
   now_bytes_ -= samples * bytes_each;
   step_.turned_bytes2 += samples * bytes_each * bytes_each;
 }
 
-void LiveCourse::end_window(double seconds) {
+void LiveTrend::end_window(double seconds) {
   born_ += window_born_;
   born_born_ += window_born_ * window_born_;
   born_seconds_ += window_born_ * seconds;
@@ -39,13 +39,13 @@ void LiveCourse::end_window(double seconds) {
   step_.seconds += seconds;
 }
 
-void LiveCourse::end_step() {
+void LiveTrend::end_step() {
   live_.push_back(now_bytes_);
   step_.span = spans_;
   steps_.push_back(std::exchange(step_, {}));
 }
 
-double LiveCourse::steadiness() const {
+double LiveTrend::steadiness() const {
   if (live_.size() < 2) return 0;
   int grew = 0;
   for (std::size_t i = 1; i < live_.size(); ++i) grew += live_[i] > live_[i - 1] ? 1 : 0;
@@ -56,7 +56,7 @@ double LiveCourse::steadiness() const {
 // with a variance of v = t V / T, where V and T are the turned_bytes2 and seconds of its span:
 //
 //   (sum of d^2 / v - (sum of d t / v)^2 / (sum of t^2 / v)) / (number of steps - 1)
-double LiveCourse::dispersion_of_steps() const {
+double LiveTrend::dispersion_of_steps() const {
   std::vector<Step> spans(static_cast<std::size_t>(spans_) + 1);
   for (const Step& step : steps_) {
     spans[step.span].seconds += step.seconds;
@@ -76,7 +76,7 @@ double LiveCourse::dispersion_of_steps() const {
   return n > 1 ? (dd - dt * dt / tt) / (n - 1) : 0;
 }
 
-double LiveCourse::dispersion() const {
+double LiveTrend::dispersion() const {
   double result = std::max(1.0, dispersion_of_steps());
   if (windows_ > 1 && born_bytes2_ > 0) {
     const auto windows = static_cast<double>(windows_);
@@ -87,7 +87,7 @@ double LiveCourse::dispersion() const {
   return result;
 }
 
-double LiveCourse::variance_of_ends() const {
+double LiveTrend::variance_of_ends() const {
   const auto n = static_cast<double>(live_.size());
   if (n < 4) return 0;
   std::vector<double> time{0};
@@ -108,9 +108,9 @@ double LiveCourse::variance_of_ends() const {
   return 2 * std::max(1, spans_) * std::max(0.0, bb - tb * tb / tt) / (n - 2);
 }
 
-double LiveCourse::chance_of_rise() const { return memprofd::chance_of_rise(live_); }
+double LiveTrend::chance_of_rise() const { return memprofd::chance_of_rise(live_); }
 
-double LiveCourse::live_after(double seconds) const {
+double LiveTrend::live_after(double seconds) const {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const double length = steps_[i].seconds;
     if (seconds < length) return live_[i] + (live_[i + 1] - live_[i]) * seconds / length;
@@ -119,7 +119,7 @@ double LiveCourse::live_after(double seconds) const {
   return live_.back();
 }
 
-bool LiveCourse::has_slowed_down(double stderr_bytes) const {
+bool LiveTrend::has_slowed_down(double stderr_bytes) const {
   const double middle = live_after(seconds_ / 2);
   const double first = middle - live_.front(), second = live_.back() - middle;
   return second + stderr_bytes / 2 < first / 2;
@@ -180,11 +180,11 @@ std::optional<StepGrowth> growth_in_steps(const std::vector<LargeBlock>& blocks,
                                           std::uint64_t begin_ns, std::uint64_t end_ns) {
   if (blocks.size() < kFewestBlocks) return std::nullopt;
   const LargeBlock &first = blocks.front(), &last = blocks.back();
-  if (live_words < last.words * 0.9 || live_words > last.words * kMostLive) return std::nullopt;
+  if (live_words < last.words * 0.9 || live_words > last.words * kMaxLive) return std::nullopt;
   if (last.born_ns < begin_ns + (end_ns - begin_ns) / 2) return std::nullopt;
   double chance = 1;
   for (std::size_t i = 1; i < blocks.size(); ++i) {
-    if (blocks[i].words < kLeastFactor * blocks[i - 1].words) return std::nullopt;
+    if (blocks[i].words < kMinFactor * blocks[i - 1].words) return std::nullopt;
     chance /= static_cast<double>(i + 1);
   }
   const auto steps = static_cast<double>(blocks.size() - 1);

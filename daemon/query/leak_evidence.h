@@ -14,9 +14,9 @@ namespace memprofd {
 // window: first the samples of a window, then its end; after some windows the end of a step; after
 // some steps the end of a span. Steps may differ in length. A sample has the same weight in all
 // steps of a span, but may have another in the next span.
-class LiveCourse {
+class LiveTrend {
  public:
-  explicit LiveCourse(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
+  explicit LiveTrend(double live_bytes = 0) : live_{live_bytes}, now_bytes_(live_bytes) {}
 
   // Samples that stand for this number of bytes each.
   void born(double samples, double bytes_each);
@@ -25,7 +25,7 @@ class LiveCourse {
   void end_step();
   void end_span() { ++spans_; }
 
-  // Values at the begin and the end of each step.
+  // Values at the start and the end of each step.
   const std::vector<double>& live_bytes() const { return live_; }
   // Share of the steps in which live bytes grew.
   double steadiness() const;

@@ -37,12 +37,12 @@ constexpr std::size_t kRolledUp = 3;
 // leak that is spread over many sites can wait.
 constexpr double kFalseRollUps = 1e-3;
 // A module is not shown as a mere hint if it grows less probably than this.
-constexpr double kLeastHint = 0.9;
+constexpr double kMinHint = 0.9;
 // The report names the caller with the least live memory among those with at least this share of
 // the largest growth: the root of all callstacks has all of the growth but identifies nothing.
-constexpr double kMostOfGrowth = 0.8;
+constexpr double kMaxOfGrowth = 0.8;
 // A site with more large blocks does not grow in steps.
-constexpr std::size_t kMostLargeBlocks = 64;
+constexpr std::size_t kMaxLargeBlocks = 64;
 
 // Live memory at the beginning and the end of each span, and the blocks that are in both.
 struct Ends {
@@ -67,11 +67,11 @@ struct WeighedGrowth {
 };
 
 struct Growth {
-  Ends chance, sampled;  // sums over spans, for each kind of doubt
-  Ends span;             // the current span, with Doubt::kChance
+  Ends chance, sampled;  // sums over spans, for each variance model
+  Ends span;             // the current span, with VarianceModel::kChance
   WeighedGrowth weighed;
-  Portion now, now_sampled;   // live at the end of the range, for each kind of doubt
-  LiveCourse course;          // all spans in order
+  Portion now, now_sampled;   // live at the end of the range, for each variance model
+  LiveTrend course;           // all spans in order
   std::vector<double> older;  // words older than each age
 };
 
@@ -185,7 +185,7 @@ void add_step(const RangeCounter& counter, const HistoryView::Tier& step, const 
 void add_steps(const RangeCounter& counter, const std::vector<SessionSpan>& spans, const All& all) {
   for (Counted* of : all) {
     for (Growth& growth : of->growths) {
-      growth.course = LiveCourse(growth.chance.begin.words * kBytesPerWord);
+      growth.course = LiveTrend(growth.chance.begin.words * kBytesPerWord);
     }
   }
   for (const SessionSpan& span : spans) {
@@ -502,7 +502,7 @@ std::vector<Steps> find_steps(const Compared& compared, const TimeRange& range) 
         return;
       }
       Site& site = of_site[sites.groups_of_row[row][0]];
-      for (std::uint64_t i = 0; i < cell.allocated && site.blocks.size() <= kMostLargeBlocks; ++i) {
+      for (std::uint64_t i = 0; i < cell.allocated && site.blocks.size() <= kMaxLargeBlocks; ++i) {
         site.blocks.push_back({window->end_ns(), block_words(row)});
       }
       site.last_row = row;
@@ -578,13 +578,13 @@ std::vector<std::size_t> discovered(const Search& search) {
   return search.ranked(std::move(result), 0);
 }
 
-// The most specific function that has most of the growth; see kMostOfGrowth.
+// The most specific function that has most of the growth; see kMaxOfGrowth.
 std::optional<std::size_t> best_caller(const Search& callers) {
   const std::vector<std::size_t> functions = discovered(callers);
   std::optional<std::size_t> best;
   for (const std::size_t group : functions) {
     const double most = callers.summaries[functions[0]].growth_bytes;
-    if (callers.summaries[group].growth_bytes < kMostOfGrowth * most) continue;
+    if (callers.summaries[group].growth_bytes < kMaxOfGrowth * most) continue;
     if (!best || callers.growths[group].now.words < callers.growths[*best].now.words) best = group;
   }
   return best;
@@ -607,7 +607,7 @@ std::vector<LeakRollUp> roll_up_growth(const Compared& compared, const LocationM
   if (const auto caller = best_caller(callers)) add(callers, *caller, true);
   if (!result.empty()) return result;
   for (const std::size_t group : modules.ranked(modules.live_groups(), kRolledUp)) {
-    if (modules.summaries[group].confidence >= kLeastHint) add(modules, group, false);
+    if (modules.summaries[group].confidence >= kMinHint) add(modules, group, false);
   }
   return result;
 }
@@ -635,7 +635,7 @@ absl::StatusOr<LeakAnswer> find_leaks(const ProfileSnapshot& snapshot, const Tim
     return absl::InvalidArgumentError(
         "the search for leaks has its own age limits; omit the lifetime filters");
   }
-  const RangeCounter counter(snapshot, Doubt::kChance);
+  const RangeCounter counter(snapshot, VarianceModel::kChance);
   ASSIGN_OR_RETURN(TargetProfile profile, select(snapshot, {}, filter));
   const TimeRange whole = counter.resolve(asked);
   TimeRange range = whole;

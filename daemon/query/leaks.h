@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds sites whose live bytes grow.
 //
-// Growth is the live memory at the end of a range minus that at its begin. Blocks that live through
+// Growth is the live memory at the end of a range minus that at its start. Blocks that live through
 // the range are in both and cancel, so the error comes only from the others: those allocated in the
 // range and live at its end (s samples), and those allocated earlier that died in it (d samples):
 //

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kFloorSteps = 20;
 constexpr double kHighestChance = 1e-4;
-constexpr double kLeastRise = 0.025;  // share of the growth that counts as a rise
+constexpr double kMinRise = 0.025;  // share of the growth that counts as a rise
 constexpr int kFewestRises = 3;
 
 double bytes_of(const MemoryParts& memory, MemoryArea area) {
@@ -58,7 +58,7 @@ int rises_of(const std::vector<MemoryFloor>& floors, double growth) {
   int rises = 0;
   double highest = floors.front().bytes;
   for (const MemoryFloor& floor : floors) {
-    if (floor.bytes < highest + kLeastRise * growth) continue;
+    if (floor.bytes < highest + kMinRise * growth) continue;
     highest = floor.bytes;
     ++rises;
   }

@@ -201,12 +201,12 @@ Estimate Portion::estimate(SampleRounding& rounding) const {
           static_cast<float>(divided_more_words)};
 }
 
-RangeCounter::RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt)
+RangeCounter::RangeCounter(const ProfileSnapshot& snapshot, VarianceModel variances)
     : snapshot_(snapshot),
       view_(snapshot.history),
       begin_ns_(snapshot.begin_ns()),
       now_ns_(snapshot.now_ns()),
-      doubt_(doubt) {
+      variances_(variances) {
   const std::uint32_t classes = snapshot.rows.empty() ? 0 : snapshot.rows.back().id.value() + 1;
   row_of_.assign(classes, -1);
   classes_.reserve(snapshot.rows.size());
@@ -242,7 +242,7 @@ void RangeCounter::for_each_sum(std::uint64_t begin_ns, std::uint64_t end_ns,
 
 SampleWeight RangeCounter::weight_at(int row, double rate) const {
   SampleWeight each = snapshot_.rows[row].alloc_class.weight(rate);
-  if (doubt_ == Doubt::kChance) {
+  if (variances_ == VarianceModel::kChance) {
     each.variance_words2 = each.words * each.words;
     each.skew_words3 = each.variance_words2 * each.words;
   }
@@ -289,7 +289,7 @@ std::vector<Portion> RangeCounter::live_at(std::uint64_t time_ns) const {
     result[row].add(live);
     // The samples may come from several rates. The sum of their squared weights follows from the
     // variance, which is w^2 - w u for a sample of u words that stands for w (util/estimate.h).
-    if (doubt_ == Doubt::kChance && live.samples > 0) {
+    if (variances_ == VarianceModel::kChance && live.samples > 0) {
       const double sampled = sampled_words(row);
       const double squares = live.variance_words2 + live.words * sampled;
       result[row].variance_words2 = squares;

@@ -89,7 +89,7 @@ struct ShareRange {
 };
 
 // The uncertainty that the variances of an answer describe.
-enum class Doubt {
+enum class VarianceModel {
   kSampling,  // choice of the sampled words: the distance from the true value
   kChance,    // that, and that the program might as well have allocated or freed another
               // block: the variation of live memory without a trend
@@ -98,7 +98,8 @@ enum class Doubt {
 // Not thread-safe.
 class RangeCounter {
  public:
-  explicit RangeCounter(const ProfileSnapshot& snapshot, Doubt doubt = Doubt::kSampling);
+  explicit RangeCounter(const ProfileSnapshot& snapshot,
+                        VarianceModel variances = VarianceModel::kSampling);
 
   std::uint64_t begin_ns() const { return begin_ns_; }  // begin of the recording
   std::uint64_t now_ns() const { return now_ns_; }
@@ -152,7 +153,7 @@ class RangeCounter {
   }
   // Blocks forgotten in the span: they were alive then, and their end is unknown.
   std::vector<Portion> forgotten(std::uint64_t begin_ns, std::uint64_t end_ns) const;
-  // Converts live memory at the end into live memory at the begin.
+  // Converts live memory at the end into live memory at the start.
   void rewind(std::uint64_t begin_ns, std::uint64_t end_ns, std::vector<Portion>& live) const;
   // Calls fn(row, cell, weight) for the cells of a window, with the deaths that choose(part)
   // selects.
@@ -164,9 +165,9 @@ class RangeCounter {
     if (last.rate != rate) last = {rate, weight_at(row, rate)};
     return last.weight;
   }
-  // Live portions with Doubt::kChance, by row, converted to Doubt::kSampling. The probability of a
-  // sample from a block of b words that represents w words was b / w (for a single word: 1 / w),
-  // which determines its variance w^2 (1 - b / w) and its grain.
+  // Live portions with VarianceModel::kChance, by row, converted to VarianceModel::kSampling. The
+  // probability of a sample from a block of b words that represents w words was b / w (for a single
+  // word: 1 / w), which determines its variance w^2 (1 - b / w) and its grain.
   std::vector<Portion> sampled(const std::vector<Portion>& live) const;
   // Squared words of the block, per sample of a row with this weight. A small block with a sample
   // has 1 + rate * (its words - 1) samples on average (binomial; the mean of the square is
@@ -209,7 +210,7 @@ class RangeCounter {
   const HistoryView& view_;
   std::uint64_t begin_ns_;
   std::uint64_t now_ns_;
-  Doubt doubt_;
+  VarianceModel variances_;
   std::vector<int> row_of_;       // indexed by class
   std::vector<ClassId> classes_;  // indexed by row
   struct LastWeight {

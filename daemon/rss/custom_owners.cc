@@ -59,7 +59,7 @@ bool own_words_of_custom(std::string_view identifier, std::span<const std::uint6
 std::uint32_t CustomOwners::number_of(std::uint64_t operations) {
   const auto known = by_operations_.find(operations);
   if (known != by_operations_.end()) return known->second;
-  const bool full = by_operations_.size() >= kMostIdentifiers;
+  const bool full = by_operations_.size() >= kMaxIdentifiers;
   const std::string identifier = full ? "" : identifiers_(operations);
   const auto [at, is_new] =
       by_identifier_.try_emplace(identifier, static_cast<std::uint32_t>(owners_.size()));
@@ -84,7 +84,7 @@ void CustomOwners::lose(HeapMap& map, const HeapRegion* last, std::uint64_t reac
 
 // The program is running. If its heap has changed too much, the walk continues with the next part.
 void CustomOwners::find(const MemoryReader& memory, HeapMap map, ChunkOwners& chunks) {
-  for (int losses = 0; !map.regions.empty() && losses < kMostLosses; ++losses) {
+  for (int losses = 0; !map.regions.empty() && losses < kMaxLosses; ++losses) {
     const HeapRegion* last = nullptr;
     std::uint64_t reached = 0;
     const auto visit = [&](const HeapRegion& region, const BlockPart& part) {

@@ -48,9 +48,9 @@ class CustomOwners {
  public:
   // Returns the identifier of a block's operations, given their address.
   using Identifiers = std::function<std::string(std::uint64_t)>;
-  static constexpr std::size_t kMostIdentifiers = 4096;
+  static constexpr std::size_t kMaxIdentifiers = 4096;
   // Number of times that a heap walk may end early.
-  static constexpr int kMostLosses = 256;
+  static constexpr int kMaxLosses = 256;
 
   explicit CustomOwners(Identifiers identifiers) : identifiers_(std::move(identifiers)) {}
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/discover/minor_heap.h"
 #include "daemon/discover/program_check.h"
+#include "daemon/discover/target_memory.h"
 #include "daemon/rss/page_map.h"
 #include "daemon/rss/runtime_shapes.h"
 #include "daemon/runtime/pool_offsets.h"
@@ -29,15 +30,23 @@ constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 constexpr std::uint64_t kPoolClass = 24;
 // Chunks of large blocks are larger than the largest slot of a pool. glibc rounds sizes up to 16
 // bytes, and maps large chunks in whole pages.
-constexpr std::uint64_t kLeastLargeBytes = 128 * kWordBytes;
-constexpr std::uint64_t kLeastMappedBytes = 128u << 10;
+constexpr std::uint64_t kMinLargeBytes = 128 * kWordBytes;
+constexpr std::uint64_t kMinMappedBytes = 128u << 10;
 constexpr std::uint64_t kMallocRest = 32;
 // Lists of a running program may be longer than its counters say.
 constexpr std::uint64_t kPoolsMore = 4096;
 
+// Maximum number of views of all pools.
+constexpr int kMaxViews = 16;
+
 // Number of words of a state, and of the tables that it points to, that are searched.
 constexpr std::size_t kStateWords = 56;
 constexpr std::size_t kTableWords = 25;
+
+// Address of the list of free pools, which follows the lock of those of ended domains.
+std::uint64_t free_pools_of(const PoolHeap& heap) {
+  return heap.orphans + kOrphanStats - kWordBytes;
+}
 
 }  // namespace
 
@@ -97,12 +106,12 @@ std::optional<RssClass> OcamlParts::check_chunk(std::uint64_t user, std::uint64_
 // block fills is recognized by itself: by its size, and later by its domain.
 void OcamlParts::note_large_block(std::uint64_t user, std::uint64_t bytes) {
   std::array<std::uint64_t, kLargeHeadWords + 1> head{};
-  if (bytes < kLeastLargeBytes || large_chunks_.size() == kMaxFound ||
+  if (bytes < kMinLargeBytes || large_chunks_.size() == kMaxFound ||
       !memory_.read_value(user, head).ok()) {
     return;
   }
   const std::uint64_t words = kLargeHeadWords + words_with_header(head[kLargeHeadWords]);
-  const std::uint64_t rest = bytes < kLeastMappedBytes ? kMallocRest : kPageBytes;
+  const std::uint64_t rest = bytes < kMinMappedBytes ? kMallocRest : kPageBytes;
   bytes += kWordBytes;  // the first word of the next chunk also belongs to this one
   if (words > bytes / kWordBytes || bytes - words * kWordBytes >= rest) return;
   large_chunks_.push_back({.block = user, .words = words, .domain = head[0]});
@@ -138,32 +147,39 @@ void OcamlParts::find_major_heap(ExtentLayer& out) {
   } else {
     find_chunk_heap(out);
   }
-  if (const auto* pools = pool_layout()) find_free_pools(pools->orphans, out);
+  std::uint64_t first_free = 0, room = ExtentLayer::kMaxExtents;
+  const PoolHeap* const heap = pool_layout();
+  if (heap != nullptr && memory_.read_value(free_pools_of(*heap), first_free).ok()) {
+    follow_pools(first_free, RssClass::kOcamlFree, room, out);
+  }
 }
 
 const PoolHeap* OcamlParts::pool_layout() const {
   return runtime_.layout ? std::get_if<PoolHeap>(&runtime_.layout->heap) : nullptr;
 }
 
-void OcamlParts::find_pool_heaps(ExtentLayer& out) {
+std::vector<OcamlParts::PoolLists> OcamlParts::pool_lists() const {
+  std::vector<PoolLists> all;
   for (const std::uint64_t heap : heap_states_) {
-    find_pool_heap({.stats = heap + kHeapStats,
-                    .pools = heap + kHeapPoolLists,
-                    .pool_lists = PoolHeap::kClasses * kHeapPoolArrays,
-                    .large = heap + kHeapLargeLists,
-                    .large_lists = 2},
-                   out);
+    all.push_back({.stats = heap + kHeapStats,
+                   .pools = heap + kHeapPoolLists,
+                   .pool_lists = PoolHeap::kClasses * kHeapPoolArrays,
+                   .large = heap + kHeapLargeLists,
+                   .large_lists = 2});
   }
-  if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
-  // Adds the memory of ended domains.
   if (const auto* pools = pool_layout()) {
-    find_pool_heap({.stats = pools->orphans + kOrphanStats,
-                    .pools = pools->orphans + kOrphanPoolLists,
-                    .pool_lists = PoolHeap::kClasses * kOrphanPoolArrays,
-                    .large = pools->orphans + kOrphanLargeList,
-                    .large_lists = 1},
-                   out);
+    all.push_back({.stats = pools->orphans + kOrphanStats,
+                   .pools = pools->orphans + kOrphanPoolLists,
+                   .pool_lists = PoolHeap::kClasses * kOrphanPoolArrays,
+                   .large = pools->orphans + kOrphanLargeList,
+                   .large_lists = 1});
   }
+  return all;
+}
+
+void OcamlParts::find_pool_heaps(ExtentLayer& out) {
+  for (const PoolLists& lists : pool_lists()) find_pool_heap(lists, out);
+  if (heap_states_.empty()) why_no_heap_ = "no domain was found among malloc's chunks";
   for (const LargeChunk& chunk : large_chunks_) {
     const bool is_of_domain =
         chunk.domain == 0 || std::ranges::find(states_, chunk.domain) != states_.end();
@@ -210,11 +226,8 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
     return;
   }
   const auto stat = [&](std::uint32_t at) { return stats[at / kWordBytes]; };
-  const std::uint64_t counted = stat(kStatPoolWords) / PoolHeap::kPoolWords;
-  const std::size_t before = listed_pools_.size();
-  std::uint64_t room = counted + kPoolsMore;
+  std::uint64_t room = stat(kStatPoolWords) / PoolHeap::kPoolWords + kPoolsMore;
   for (const std::uint64_t first : pools) follow_pools(first, RssClass::kOcamlUsed, room, out);
-  moving_pools_ += counted - std::min<std::uint64_t>(counted, listed_pools_.size() - before);
   room = stat(kStatLargeBlocks) + kPoolsMore;
   for (const std::uint64_t first : large) follow_large(first, room, out);
   const std::uint64_t pool_words = stat(kStatPoolWords), live = stat(kStatPoolLiveWords);
@@ -229,22 +242,20 @@ void OcamlParts::find_pool_heap(const PoolLists& lists, ExtentLayer& out) {
                                           static_cast<std::uint64_t>(used) * kPoolBytes / 2);
 }
 
-// Reads the pools of ended domains, which follow the lock.
-void OcamlParts::find_free_pools(std::uint64_t orphans, ExtentLayer& out) {
-  std::uint64_t first = 0, room = ExtentLayer::kMaxExtents;
-  if (!memory_.read_value(orphans + kOrphanStats - kWordBytes, first).ok()) return;
-  follow_pools(first, RssClass::kOcamlFree, room, out);
-}
-
 void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room,
                               ExtentLayer& out) {
   for (std::uint64_t pool = first; pool != 0 && room > 0; --room) {
     std::uint64_t next = 0;
     if (pool % kWordBytes != 0 || !memory_.read_value(pool, next).ok()) return;
-    out.add({.begin = pool, .end = pool + kPoolBytes, .kind = kind});
-    if (kind == RssClass::kOcamlUsed && listed_pools_.insert(pool).second) add_pool_region(pool);
+    listed_pools_.push_back(pool);
+    add_pool(pool, kind, out);
     pool = next;
   }
+}
+
+void OcamlParts::add_pool(std::uint64_t pool, RssClass kind, ExtentLayer& out) {
+  out.add({.begin = pool, .end = pool + kPoolBytes, .kind = kind});
+  if (kind == RssClass::kOcamlUsed) add_pool_region(pool);
 }
 
 void OcamlParts::add_pool_region(std::uint64_t pool) {
@@ -314,36 +325,95 @@ HeapMap OcamlParts::heap_map() const {
   return map;
 }
 
-// A compaction of OCaml 5 forgets pools that it could not unmap. Their heads still have the last
-// contents.
-bool OcamlParts::is_lost_pool(std::uint64_t page) const {
-  PoolHead head{};
-  return memory_.read_value(page, head).ok() && is_pool_head(head, page, states_);
+OcamlParts::PoolView OcamlParts::view_pools(const MemoryReader& resident) const {
+  PoolView view;
+  std::vector<std::uint64_t> pools = listed_pools_;
+  pools.insert(pools.end(), unlisted_pools_.begin(), unlisted_pools_.end());
+  const std::vector<PoolLists> all = pool_lists();
+  std::vector<std::vector<std::uint64_t>> firsts;
+  std::vector<PoolHead> heads(pools.size());
+  std::vector<MemoryPiece> pieces;
+  const auto add = [&](std::uint64_t address, auto words) {
+    pieces.push_back({address, std::as_writable_bytes(std::span(words))});
+  };
+  for (const PoolLists& lists : all) firsts.emplace_back(lists.pool_lists);
+  for (std::size_t i = 0; i < all.size(); ++i) add(all[i].pools, std::span(firsts[i]));
+  if (const PoolHeap* const heap = pool_layout()) {
+    add(free_pools_of(*heap), std::span(&view.first_free, 1));
+  }
+  const std::size_t before = pieces.size();
+  for (std::size_t i = 0; i < pools.size(); ++i) add(pools[i], std::span(heads[i]));
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto read = read_pieces(resident, std::span<const MemoryPiece>(pieces).subspan(i));
+    if (!read.ok() || (i += *read) < before) return {};
+    // That one is not mapped any more, and its words are unknown.
+    if (i < pieces.size()) heads[i - before] = {};
+  }
+  for (const auto& some : firsts) view.firsts.insert(view.firsts.end(), some.begin(), some.end());
+  for (std::size_t i = 0; i < pools.size(); ++i) view.heads.emplace(pools[i], heads[i]);
+  return view;
 }
 
-void OcamlParts::find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
-                                 std::span<const ExtentLayer* const> known, ExtentLayer& out) {
+// A list that leads to a pool mapped since then is read on from there.
+OcamlParts::PoolKinds OcamlParts::pools_in_lists(const MemoryReader& resident,
+                                                 const PoolView& view) {
+  PoolKinds listed;
+  std::uint64_t room = kPoolsMore;
+  const auto follow = [&](std::uint64_t first, RssClass kind) {
+    for (std::uint64_t pool = first; pool != 0 && listed.emplace(pool, kind).second;) {
+      const auto known = view.heads.find(pool);
+      if (known != view.heads.end()) {
+        pool = known->second[0];
+      } else if (room-- == 0 || !resident.read_value(pool, pool).ok()) {
+        return;
+      }
+    }
+  };
+  for (const std::uint64_t first : view.firsts) follow(first, RssClass::kOcamlUsed);
+  follow(view.first_free, RssClass::kOcamlFree);
+  return listed;
+}
+
+void OcamlParts::find_unlisted_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
+                                     std::span<const ExtentLayer* const> known) {
   if (!runtime_.abi.domains || states_.empty()) return;
   std::uint64_t page = span.begin;
+  PoolHead head{};
   for (const AddressSpan& run : runs) {
     page = std::max(page, run.begin);
     while (page < run.end) {
       const auto is_known = [page](const ExtentLayer* layer) {
         return layer->find(page) != nullptr;
       };
-      const bool is_lost = span.end - page >= kPoolBytes && std::ranges::none_of(known, is_known) &&
-                           is_lost_pool(page);
-      if (is_lost && moving_pools_ > 0) {
-        out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kOcamlUsed});
-        add_pool_region(page);
-        --moving_pools_;
-      } else if (is_lost) {
-        out.add({.begin = page, .end = page + kPoolBytes, .kind = RssClass::kLostPool});
-        ++counts_.lost_pools;
-      }
-      page += is_lost ? kPoolBytes : kPageBytes;
+      const bool is_unlisted =
+          span.end - page >= kPoolBytes && std::ranges::none_of(known, is_known) &&
+          memory_.read_value(page, head).ok() && is_pool_head(head, page, states_);
+      if (is_unlisted) unlisted_pools_.push_back(page);
+      page += is_unlisted ? kPoolBytes : kPageBytes;
     }
   }
+}
+
+// A compaction of OCaml 5 forgets pools that it could not unmap; their heads keep the last
+// contents. Pools in use look the same if they were mapped after the lists had been read, or if the
+// program moved a pool to another list while it was read, which hid the rest of the first list. So
+// all heads are read again, at once.
+void OcamlParts::add_unlisted_pools(const MemoryReader& resident, ExtentLayer& out) {
+  int in_vain = 0;  // a list may be torn in each view, so the next one may show more
+  for (int i = 0; i < kMaxViews && in_vain < 2 && !unlisted_pools_.empty(); ++i) {
+    const PoolView view = view_pools(resident);
+    const PoolKinds listed = pools_in_lists(resident, view);
+    const std::size_t settled = std::erase_if(unlisted_pools_, [&](std::uint64_t pool) {
+      const auto kind = listed.find(pool);
+      if (kind != listed.end()) add_pool(pool, kind->second, out);
+      const auto head = view.heads.find(pool);
+      return kind != listed.end() ||
+             (head != view.heads.end() && !is_pool_head(head->second, pool, states_));
+    });
+    in_vain = settled == 0 ? in_vain + 1 : 0;
+  }
+  for (const std::uint64_t pool : unlisted_pools_) add_pool(pool, RssClass::kLostPool, out);
+  counts_.lost_pools = unlisted_pools_.size();
 }
 
 // The first class of a table stays.

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "daemon/discover/elf_file.h"
 #include "daemon/discover/memory_reader.h"
@@ -69,11 +69,13 @@ class OcamlParts {
   void find_heaps(ExtentLayer& out);
   // channels: receives channels separately, because custom blocks may hold them.
   void find_tables(const MallocWalk& chunks, ExtentLayer& out, ExtentLayer& channels);
-  // Finds pools of OCaml 5 that are in no list of the runtime, in a range of anonymous memory. As
-  // many as the runtime counts beside those in lists were moved from one list to another while
-  // these were read. runs: as for walk_mapped(); known: must be sealed.
-  void find_lost_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
-                       std::span<const ExtentLayer* const> known, ExtentLayer& out);
+  // Finds pools of OCaml 5 that were in no list of the runtime when these were read, in a range of
+  // anonymous memory. runs: as for walk_mapped(); known: must be sealed.
+  void find_unlisted_pools(const AddressSpan& span, std::span<const AddressSpan> runs,
+                           std::span<const ExtentLayer* const> known);
+  // Adds the unlisted pools of all ranges: those that are in a list by now were mapped or moved
+  // meanwhile; all others are lost. resident: the same memory, for reads of what is resident.
+  void add_unlisted_pools(const MemoryReader& resident, ExtentLayer& out);
 
   // The heaps that were found, for a walk of their blocks. The program is running, so they may end
   // in the middle of a block.
@@ -99,17 +101,27 @@ class OcamlParts {
     std::uint64_t large = 0;
     std::size_t large_lists = 0;
   };
-  const PoolHeap* pool_layout() const;  // null: there are no pools, or the layout is unknown
+  std::vector<PoolLists> pool_lists() const;  // of all domains, and of those that have ended
+  const PoolHeap* pool_layout() const;        // null: there are no pools, or the layout is unknown
   void find_pool_heaps(ExtentLayer& out);
   void find_pool_heap(const PoolLists& lists, ExtentLayer& out);
-  void find_free_pools(std::uint64_t orphans, ExtentLayer& out);
+  // room: maximum number of pools; decreased by those that were found.
   void follow_pools(std::uint64_t first, RssClass kind, std::uint64_t& room, ExtentLayer& out);
+  // The lists of pools, read at once but for the program's moves in between.
+  struct PoolView {
+    std::vector<std::uint64_t> firsts;  // of the lists of pools in use
+    std::uint64_t first_free = 0;
+    absl::flat_hash_map<std::uint64_t, PoolHead> heads;  // of all known pools, by address
+  };
+  using PoolKinds = absl::flat_hash_map<std::uint64_t, RssClass>;
+  PoolView view_pools(const MemoryReader& resident) const;
+  static PoolKinds pools_in_lists(const MemoryReader& resident, const PoolView& view);
+  void add_pool(std::uint64_t pool, RssClass kind, ExtentLayer& out);
   void follow_large(std::uint64_t first, std::uint64_t& room, ExtentLayer& out);
   void note_large_block(std::uint64_t user, std::uint64_t bytes);
   bool add_large_block(std::uint64_t block, std::uint64_t words, ExtentLayer& out);
   void add_pool_region(std::uint64_t pool);
   void add_minor_heap(std::uint64_t state, ExtentLayer& out);
-  bool is_lost_pool(std::uint64_t page) const;
   void add_table(const MallocWalk& chunks, std::uint64_t user, RssClass kind);
   void find_tables_of(const MallocWalk& chunks, std::uint64_t state,
                       std::vector<std::uint64_t>& users);
@@ -134,8 +146,8 @@ class OcamlParts {
   std::map<std::uint64_t, Extent> tables_;   // by begin address
   OcamlCounts counts_;
   std::vector<HeapRegion> regions_;
-  absl::flat_hash_set<std::uint64_t> listed_pools_;
-  std::uint64_t moving_pools_ = 0;  // counted by the runtime, in no list
+  std::vector<std::uint64_t> listed_pools_;  // free ones too
+  std::vector<std::uint64_t> unlisted_pools_;
   std::vector<std::uint64_t> chunks_;
   std::string why_no_heap_;
 };

@@ -57,8 +57,9 @@ RssClass PartFinder::certain(RssClass kind) const {
 void PartFinder::find_lost_pools(const ClassifiedMappings& mappings) {
   const ExtentLayer* const known[] = {&heaps_, &stacks_, &walk_.chunks()};
   for (const AddressSpan& span : mappings.anonymous) {
-    ocaml_->find_lost_pools(span, resident_runs(span), known, tables_);
+    ocaml_->find_unlisted_pools(span, resident_runs(span), known);
   }
+  ocaml_->add_unlisted_pools(reader_.unguarded(), tables_);
 }
 
 std::uint64_t PartFinder::number_of(RssClass kind) const {

@@ -22,7 +22,7 @@ namespace memprofd {
 
 inline constexpr std::chrono::seconds kChunkWalkTime{5};
 // Maximum number of chunks for which an owner is searched.
-inline constexpr std::size_t kMostOwnedChunks = 1u << 22;
+inline constexpr std::size_t kMaxOwnedChunks = 1u << 22;
 
 class PartFinder {
  public:

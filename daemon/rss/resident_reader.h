@@ -41,6 +41,9 @@ class ResidentReader final : public MemoryReader {
   // errors of the memory.
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override;
 
+  // The memory itself, without guard and cache, for what is known to be resident.
+  const MemoryReader& unguarded() const { return memory_; }
+
   // The error after which nothing more can be read: the program has exited or does not respond.
   const absl::Status& broken() const { return broken_; }
   // True if a read was requested after the time limit, or after max_pieces pieces.

@@ -9,8 +9,8 @@ namespace memprofd {
 namespace {
 
 // Advice that returns less, or less than this part of the total, is omitted.
-constexpr std::uint64_t kLeast = 1 << 20;
-constexpr std::uint64_t kLeastShare = 20;
+constexpr std::uint64_t kMin = 1 << 20;
+constexpr std::uint64_t kMinShare = 20;
 // The default minor heap of a domain, 256 k words.
 constexpr std::uint64_t kUsualMinorHeap = 2 << 20;
 constexpr std::uint64_t kFewArenas = 2;
@@ -22,7 +22,7 @@ bool compacts(const std::string& version) {
 }
 
 void add(RssReport& report, std::uint64_t bytes, std::string action, std::string reason) {
-  if (bytes < kLeast || bytes < report.counted / kLeastShare) return;
+  if (bytes < kMin || bytes < report.counted / kMinShare) return;
   report.advice.push_back({std::move(action), std::move(reason), bytes});
 }
 
@@ -62,7 +62,7 @@ void advise_heap(RssReport& report) {
 // behaviour.
 void hint_at_overhead(RssReport& report) {
   const std::uint64_t free = report.resident(RssClass::kOcamlFree);
-  if (report.space_overhead < 2 || free < kLeast || free < report.counted / kLeastShare) return;
+  if (report.space_overhead < 2 || free < kMin || free < report.counted / kMinShare) return;
   report.hints.push_back(
       fmt::format("space_overhead is {}: with a lower one (Gc.set, or OCAMLRUNPARAM=o={}) the heap "
                   "grows less, and the collector works more",
@@ -91,7 +91,7 @@ void advise_malloc(RssReport& report) {
 
 void hint_at_channels(RssReport& report) {
   const std::uint64_t bytes = report.resident(RssClass::kChannel);
-  if (bytes < kLeast || bytes < report.counted / kLeastShare) return;
+  if (bytes < kMin || bytes < report.counted / kMinShare) return;
   report.hints.push_back(fmt::format(
       "{} channels have buffers of 64 KiB: those that are open, and those that could not "
       "be flushed when they were collected; with memprofd --c-heap, `memprofctl sites "

@@ -30,7 +30,7 @@ constexpr std::chrono::seconds kReadTime{10};
 
 class Accounting {
  public:
-  Accounting(const AskedProcess& process, RssOptions options, const std::stop_token& stop)
+  Accounting(const RequestedProcess& process, RssOptions options, const std::stop_token& stop)
       : process_(process), options_(options), stop_(stop) {
     report_.pid = process.pid;
   }
@@ -40,7 +40,7 @@ class Accounting {
     const ClassifiedMappings mappings = classify_mappings(maps_, report_.program, names_);
     find_runtime();
     parts_.emplace(*reader_, *pages_, runtime_ ? &*runtime_ : nullptr,
-                   options_.owners ? kMostOwnedChunks : 0, stop_);
+                   options_.owners ? kMaxOwnedChunks : 0, stop_);
     parts_->find(mappings);
     add_malloc(mappings);
     add_ocaml();
@@ -198,7 +198,7 @@ class Accounting {
     report_.has_owners = true;
     if (!walk.kept_all()) {
       report_.notes.push_back(fmt::format(
-          "owners were searched for {} chunks of malloc only; there are more", kMostOwnedChunks));
+          "owners were searched for {} chunks of malloc only; there are more", kMaxOwnedChunks));
     }
     const std::uint64_t lost = owners_.lost_bytes() + heap.swapped_bytes();
     if (lost == 0) return;
@@ -211,7 +211,7 @@ class Accounting {
     report_.notes.push_back(fmt::format(text, std::string(status.message())));
   }
 
-  const AskedProcess process_;
+  const RequestedProcess process_;
   const RssOptions options_;
   std::stop_token stop_;
   RssReport report_;
@@ -243,7 +243,7 @@ std::uint64_t RssReport::number_of(RssClass kind) const {
   return number;
 }
 
-absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options,
+absl::StatusOr<RssReport> account_rss(const RequestedProcess& process, RssOptions options,
                                       const std::stop_token& stop) {
   return Accounting(process, options, stop).run();
 }

@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/discover/memory_status.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/rss/native_owner.h"
 #include "daemon/rss/rss_class.h"
 
@@ -89,7 +89,7 @@ struct RssReport {
 
 // kNotFound: there is no such process; kPermissionDenied; kResourceExhausted: it has too many
 // mappings; or an error of check_is_meant() for the inspected process.
-absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options = {},
+absl::StatusOr<RssReport> account_rss(const RequestedProcess& process, RssOptions options = {},
                                       const std::stop_token& stop = {});
 
 }  // namespace memprofd

@@ -17,9 +17,9 @@ constexpr std::uint64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
 // malloc may give some bytes more than requested, and up to a page more for a chunk with its own
 // mapping.
 constexpr std::uint64_t kSlack = 32;
-constexpr std::uint64_t kLeastMapped = 64 << 10;
+constexpr std::uint64_t kMinMapped = 64 << 10;
 std::uint64_t slack_of(std::uint64_t bytes) {
-  return bytes < kLeastMapped ? kSlack : kPageBytes + kSlack;
+  return bytes < kMinMapped ? kSlack : kPageBytes + kSlack;
 }
 
 constexpr std::uint64_t kChannelBuffer = 65'536;
@@ -27,14 +27,14 @@ constexpr std::uint64_t kChannelHeadMin = 64, kChannelHeadMax = 160;
 // Size of a channel whose buffer has a chunk of its own, and the offset of its buffer pointer.
 constexpr std::uint64_t kChannelApart = 128, kChannelApartBuffer = 112;
 
-constexpr std::uint64_t kLeastFrameTable = 1024;
+constexpr std::uint64_t kMinFrameTable = 1024;
 constexpr std::size_t kFrameTableWords = 128;  // number of examined words
 constexpr std::size_t kFrameTableEntries = 8;
-constexpr std::uint64_t kMostProbes = 64;
+constexpr std::uint64_t kMaxProbes = 64;
 
 // A stack of OCaml 5 begins with four words: the end of its used part, an exception's handler, its
 // own handler, which is at its other end, and the number of the cache to which it returns, or -1.
-constexpr std::uint64_t kLeastStack = 256;
+constexpr std::uint64_t kMinStack = 256;
 constexpr std::uint64_t kStackEnd = 256;
 constexpr std::uint32_t kMaxStackCache = 64;
 
@@ -67,7 +67,7 @@ std::optional<ChannelChunks> find_channel(const MemoryReader& memory, std::uint6
 
 bool is_frame_table(const MemoryReader& memory, std::uint64_t user, std::uint64_t bytes) {
   const std::uint64_t table = std::bit_floor(bytes);
-  if (table < kLeastFrameTable || bytes - table > slack_of(bytes)) return false;
+  if (table < kMinFrameTable || bytes - table > slack_of(bytes)) return false;
   std::array<std::uint64_t, kFrameTableWords> words{};
   if (!memory.read_value(user, words).ok()) return false;
   const std::uint64_t mask = table / kWordBytes - 1;
@@ -76,7 +76,7 @@ bool is_frame_table(const MemoryReader& memory, std::uint64_t user, std::uint64_
     std::uint64_t return_address = 0;
     if (words[i] == 0) continue;
     if (words[i] % kWordBytes != 0 || !memory.read_value(words[i], return_address).ok() ||
-        return_address == 0 || ((i - (return_address >> 3)) & mask) >= kMostProbes) {
+        return_address == 0 || ((i - (return_address >> 3)) & mask) >= kMaxProbes) {
       return false;
     }
     ++entries;
@@ -86,7 +86,7 @@ bool is_frame_table(const MemoryReader& memory, std::uint64_t user, std::uint64_
 
 bool is_fiber_stack(const MemoryReader& memory, std::uint64_t user, std::uint64_t bytes) {
   std::array<std::uint64_t, 4> head{};
-  if (bytes < kLeastStack || !memory.read_value(user, head).ok()) return false;
+  if (bytes < kMinStack || !memory.read_value(user, head).ok()) return false;
   const std::uint64_t used_to = head[0], handler = head[2], end = user + bytes;
   const auto cache = static_cast<std::uint32_t>(head[3]);
   return handler < end && handler >= end - std::min(bytes, kStackEnd + slack_of(bytes)) &&

@@ -10,7 +10,7 @@ namespace memprofd {
 namespace {
 
 // Memory is not classified as a stack if more than this is in use.
-constexpr std::uint64_t kMostBytes = 16 << 20;
+constexpr std::uint64_t kMaxBytes = 16 << 20;
 constexpr std::size_t kAlignWords = 8;
 
 // The page after the thread's own block if that block is in this page, otherwise 0.
@@ -36,7 +36,7 @@ bool find_thread_stack(const MemoryReader& memory, const AddressSpan& span,
         out.add({.begin = span.begin, .end = end, .kind = RssClass::kThreadStack});
         return true;
       }
-      if ((scanned_bytes += kPageBytes) > kMostBytes) return false;
+      if ((scanned_bytes += kPageBytes) > kMaxBytes) return false;
     }
   }
   return false;

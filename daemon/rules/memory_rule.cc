@@ -39,7 +39,7 @@ constexpr KindRow kKinds[] = {
 constexpr char kForm[] =
     "write one of max-live, max-peak, max-allocated, max-growth, max-lifetime, max-age, and of, "
     "module, program, per, name or snapshot beside it";
-constexpr std::size_t kMostNameBytes = 100;
+constexpr std::size_t kMaxNameBytes = 100;
 
 const KindRow& row_of(RuleKind kind) { return *std::ranges::find(kKinds, kind, &KindRow::kind); }
 
@@ -66,9 +66,9 @@ absl::Status set_detail(const std::string& key, const YAML::Node& node, MemoryRu
     ASSIGN_OR_RETURN(rule.per_seconds, parse_duration(value));
     if (rule.per_seconds == 0) return absl::InvalidArgumentError("per must be above 0");
   } else if (key == "name") {
-    if (value.empty() || value.size() > kMostNameBytes || printable(value) != value) {
+    if (value.empty() || value.size() > kMaxNameBytes || printable(value) != value) {
       return absl::InvalidArgumentError(
-          absl::StrCat("name must be of 1 to ", kMostNameBytes, " printable bytes"));
+          absl::StrCat("name must be of 1 to ", kMaxNameBytes, " printable bytes"));
     }
     rule.name = value;
   } else if (key == "snapshot") {
@@ -148,14 +148,14 @@ absl::StatusOr<std::vector<MemoryRule>> read_rules(const std::string& path) {
     const bool is_list =
         root.IsMap() && root.size() == 1 && root["rules"] && root["rules"].IsSequence();
     if (!is_list) return file_error(path, root.Mark(), "is not one list named rules");
-    if (root["rules"].size() > kMostRules) {
-      return file_error(path, root.Mark(), absl::StrCat("has more than ", kMostRules, " rules"));
+    if (root["rules"].size() > kMaxRules) {
+      return file_error(path, root.Mark(), absl::StrCat("has more than ", kMaxRules, " rules"));
     }
     std::vector<MemoryRule> rules;
     std::set<std::string> names;
     for (const YAML::Node& node : root["rules"]) {
       ASSIGN_OR_RETURN(MemoryRule rule, rule_of_node(path, node));
-      if (rule.name.empty()) rule.name = rule_text(rule, true).substr(0, kMostNameBytes);
+      if (rule.name.empty()) rule.name = rule_text(rule, true).substr(0, kMaxNameBytes);
       if (!names.insert(rule.program + '\n' + rule.name).second) {
         return file_error(path, node.Mark(),
                           absl::StrCat("another rule is called ", rule.name,

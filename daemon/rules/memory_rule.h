@@ -43,7 +43,7 @@ struct MemoryRule {
 };
 
 // A file with more rules is rejected, because each is checked repeatedly.
-inline constexpr std::size_t kMostRules = 200;
+inline constexpr std::size_t kMaxRules = 200;
 
 // True if a limit of this kind is a time.
 bool is_time_limit(RuleKind kind);

@@ -29,12 +29,12 @@ namespace {
 constexpr double kLongLived = 0.01;                     // share of the bytes that may live longer
 constexpr std::uint64_t kGrowthNs = 3'600'000'000'000;  // time over which a running program is
                                                         // judged
-constexpr std::uint64_t kMostIntervals = 1000;          // of a run
+constexpr std::uint64_t kMaxIntervals = 1000;           // of a run
 // Largest relative error of a large block's size: half a step of a fine bucket (size_bucket.h).
 constexpr double kSizeError = 0.5 / 1024;
-// Expected number of samples at a limit. With fewer than kLeastSamples a program that exceeds the
+// Expected number of samples at a limit. With fewer than kMinSamples a program that exceeds the
 // limit tenfold often has none.
-constexpr double kLeastSamples = 0.3, kGoodSamples = 10;
+constexpr double kMinSamples = 0.3, kGoodSamples = 10;
 // A program may have next to nothing, now and in the baseline.
 constexpr double kNegligible = 256 << 10;
 
@@ -86,14 +86,14 @@ void judge(const Estimate& amount, double rate, double quantile, RuleOutcome& ou
   if (broken) return;
   if (rule.from_baseline) {
     const double rough = std::max(grain, rule.limit_grain);
-    if (kLeastSamples * rough <= std::max({rule.limit, outcome.measured, kNegligible})) return;
+    if (kMinSamples * rough <= std::max({rule.limit, outcome.measured, kNegligible})) return;
     outcome.verdict = RuleVerdict::kUnknown;
     outcome.why_unknown = absl::StrCat(
         "a sample of ", grain >= rough ? "this run" : "the baseline", " stands for ",
         format_bytes(rough), ", too much to compare with it; use a higher --sampling-rate there");
     return;
   }
-  if (rule.limit <= 0 || rule.limit >= kLeastSamples * grain) return;
+  if (rule.limit <= 0 || rule.limit >= kMinSamples * grain) return;
   outcome.verdict = RuleVerdict::kUnknown;
   outcome.why_unknown =
       fmt::format("a sample stands for {}, too much for this limit; use --sampling-rate {:.1g}",
@@ -128,11 +128,11 @@ absl::Status check_intervals(const ProfileSnapshot& snapshot, const RuleCheck& c
     return check_amount(snapshot, {from_ns, end_ns}, quantile_of_chance(check.chance), outcome);
   }
   const std::uint64_t intervals = (end_ns - begin_ns) / std::max<std::uint64_t>(per_ns, 1);
-  if (intervals > kMostIntervals) {
+  if (intervals > kMaxIntervals) {
     return absl::InvalidArgumentError(
         absl::StrCat("per is less than a thousandth of the run; write per: ",
                      format_duration_argument(static_cast<double>(end_ns - begin_ns) / 1e9 /
-                                              static_cast<double>(kMostIntervals)),
+                                              static_cast<double>(kMaxIntervals)),
                      " or more"));
   }
   const double quantile = quantile_of_chance(check.chance / static_cast<double>(intervals));

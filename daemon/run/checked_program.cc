@@ -26,7 +26,7 @@ namespace memprofd {
 namespace {
 
 // A pause may be long, because no other client waits for the program.
-constexpr double kMostPauseSeconds = 60;
+constexpr double kMaxPauseSeconds = 60;
 
 }  // namespace
 
@@ -111,7 +111,7 @@ absl::StatusOr<HeapImage> CheckedProgram::take(RunTarget& run) const {
   const HeapClient client{
       .take = [&](std::string_view bytes) { return write_all(file.get(), bytes) == 0; },
       .waits = [&] { return !has_exited(program); }};
-  RETURN_IF_ERROR(take_own_copy(copy, {.max_pause_seconds = kMostPauseSeconds}, client).status());
+  RETURN_IF_ERROR(take_own_copy(copy, {.max_pause_seconds = kMaxPauseSeconds}, client).status());
   return read_(absl::StrCat("/proc/self/fd/", file.get()));
 }
 

@@ -34,7 +34,7 @@ class CheckedProgram {
   // Reads a complete heap file, with types of the source if they are found.
   using ReadImage = std::function<absl::StatusOr<HeapImage>(const std::string& path)>;
 
-  // agent: the file that the program loads. quantile: as of check_assertions().
+  // agent: the file that the program loads. quantile: as for check_assertions().
   CheckedProgram(AgentFile agent, double quantile, ReadImage read)
       : agent_(std::move(agent)), quantile_(quantile), read_(std::move(read)) {}
 

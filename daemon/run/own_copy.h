@@ -21,14 +21,14 @@ struct OwnCopy {
   const Target& target;
   SharedFd agent_file;
   std::uint64_t control_address = 0;  // memprof_agent_control in the process
-  bool filters_allow = false;         // as of Injection
+  bool filters_allow = false;         // as for Injection
   // As of HeapSource.
   std::shared_ptr<Symbolizer> symbolizer;
   double sampling_rate = 0;
   std::function<SampleSites(std::vector<SampleId> numbers)> sites;
 };
 
-// Errors as of take_heap().
+// Errors as for take_heap().
 absl::StatusOr<HeapSummary> take_own_copy(const OwnCopy& copy, const HeapRequest& request,
                                           const HeapClient& client);
 

@@ -32,7 +32,7 @@ namespace memprofd {
 class OwnHeap {
  public:
   // waits: polled; false cancels the current call with kCancelled.
-  // rate: samples per word. Errors as of RunningProcess; kFailedPrecondition: the program did not
+  // rate: samples per word. Errors as for RunningProcess; kFailedPrecondition: the program did not
   // load the agent.
   static absl::StatusOr<std::unique_ptr<OwnHeap>> open(int pid, const AgentFile& agent, double rate,
                                                        std::function<bool()> waits);
@@ -49,7 +49,7 @@ class OwnHeap {
     return run_.get();
   }
 
-  // Errors as of take_heap(). take: as of HeapClient.
+  // Errors as for take_heap(). take: as for HeapClient.
   absl::StatusOr<HeapSummary> take(const HeapRequest& request,
                                    const std::function<bool(std::string_view)>& take);
 

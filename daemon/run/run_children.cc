@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<RunChildren>> RunChildren::create(const ShareOpti
 
 void RunChildren::refuse(const std::string& program, const std::string& reason) {
   std::pair key(program, reason);
-  if (not_profiled_.size() >= kMostNames && !not_profiled_.contains(key)) {
+  if (not_profiled_.size() >= kMaxNames && !not_profiled_.contains(key)) {
     ++unnamed_;
   } else {
     ++not_profiled_[std::move(key)];
@@ -121,7 +121,7 @@ void RunChildren::refuse(const std::string& program, const std::string& reason) 
 }
 
 void RunChildren::accept_all() {
-  while (waiting_.size() < kMostWaiting) {
+  while (waiting_.size() < kMaxWaiting) {
     UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection) return;
     Waiting waiting{std::move(connection), {}, monotonic_ns()};
@@ -167,9 +167,9 @@ void RunChildren::start(const Waiting& waiting, const memprof_share_request& req
     if (child.pid == pid) end(child, {.cause = EndCause::kExec});
   }
   std::erase_if(children_, [](const Child& child) { return child.target == nullptr; });
-  if (children_.size() >= kMostTargets) {
+  if (children_.size() >= kMaxTargets) {
     return refuse(program,
-                  absl::StrCat("exceeds the limit of ", kMostTargets, " processes at a time"));
+                  absl::StrCat("exceeds the limit of ", kMaxTargets, " processes at a time"));
   }
   Child child{pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))), nullptr,
               request.kind == MEMPROF_SHARE_FORKED};

@@ -42,9 +42,9 @@ class RunChildrenUser {
 // Owned by one thread.
 class RunChildren {
  public:
-  static constexpr std::size_t kMostTargets = 256;       // at the same time
-  static constexpr std::size_t kMostWaiting = 256;       // connections without a request
-  static constexpr std::size_t kMostNames = 64;          // of processes that are not profiled
+  static constexpr std::size_t kMaxTargets = 256;        // at the same time
+  static constexpr std::size_t kMaxWaiting = 256;        // connections without a request
+  static constexpr std::size_t kMaxNames = 64;           // of processes that are not profiled
   static constexpr std::uint64_t kRingBytes = 4u << 20;  // only used pages cost memory
 
   // Number of processes, by program and reason.

@@ -104,7 +104,7 @@ absl::StatusOr<std::shared_ptr<RunProgram>> RunPrograms::find(const std::string&
   const File file{at.st_dev, at.st_ino, at.st_mtim.tv_sec, at.st_mtim.tv_nsec};
   const auto known = programs_.find(file);
   if (known != programs_.end()) return known->second;
-  if (programs_.size() >= kMost) programs_.clear();
+  if (programs_.size() >= kMax) programs_.clear();
   return programs_.emplace(file, RunProgram::open(path, full_name(path))).first->second;
 }
 

@@ -56,7 +56,7 @@ class RunProgram : public std::enable_shared_from_this<RunProgram> {
 // The programs of one run, each read once. Owned by one thread.
 class RunPrograms {
  public:
-  static constexpr std::size_t kMost = 256;  // files that are remembered
+  static constexpr std::size_t kMax = 256;  // files that are remembered
 
   // path may be a link in /proc. Errors are remembered, too.
   absl::StatusOr<std::shared_ptr<RunProgram>> find(const std::string& path);

@@ -43,9 +43,9 @@ constexpr seconds kLoadPatience{2};
 constexpr seconds kWaitingPatience{2};
 constexpr milliseconds kAboutToWait{100}, kLookPace{5};
 // The longest time between two requests for a collection.
-constexpr milliseconds kMostBetween{500};
+constexpr milliseconds kMaxBetween{500};
 // So often the program may close the memory's descriptor before it is opened here.
-constexpr int kMostClosed = 10;
+constexpr int kMaxClosed = 10;
 // For the agent to stop, and between two looks at that.
 constexpr milliseconds kStopPatience{500}, kStopPace{5};
 
@@ -294,7 +294,7 @@ absl::StatusOr<std::optional<SharedAgent>> RunningProcess::take_answer() {
   }
   absl::StatusOr<UniqueFd> file = open_memory(target_.pid, order.descriptor);
   if (absl::IsNotFound(file.status()) && !has_exited(target_)) {
-    if (++closed_ < kMostClosed) {
+    if (++closed_ < kMaxClosed) {
       RETURN_IF_ERROR(this->order());
       return std::nullopt;
     }
@@ -324,7 +324,7 @@ std::string RunningProcess::why_waiting() const {
 void RunningProcess::ask_for_collection() {
   const auto now = std::chrono::steady_clock::now();
   const auto waited = now - begun_at_;
-  if (now - asked_at_ < std::min<decltype(waited)>(waited / 8, kMostBetween)) return;
+  if (now - asked_at_ < std::min<decltype(waited)>(waited / 8, kMaxBetween)) return;
   collections_->request();
   asked_at_ = now;
 }

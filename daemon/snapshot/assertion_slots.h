@@ -10,7 +10,7 @@
 
 namespace memprofd {
 
-static_assert(MEMPROF_VALUES_SLOTS <= kMostAssertions);
+static_assert(MEMPROF_VALUES_SLOTS <= kMaxAssertions);
 
 // slot_kind: of memprof_slot. Returns nothing if the slot is that of a published value.
 constexpr std::optional<AssertionKind> assertion_kind_of(std::uint32_t slot_kind) {

@@ -22,7 +22,7 @@ struct HeapAssertion {
   std::uint64_t not_due = 0;    // marked values whose time is not over
   std::uint64_t unchecked = 0;  // marked values that are no blocks of the heap, or one too many
   bool is_whole = true;         // false: some marks could not be read
-  // Only for kRegion: bytes that may be left; ages of the begin and the end of the run.
+  // Only for kRegion: bytes that may be left; ages of the start and the end of the run.
   std::uint64_t max_bytes = 0;
   std::uint64_t begin_age_ns = 0;
   std::uint64_t end_age_ns = 0;
@@ -45,7 +45,7 @@ struct AssertionMark {
 };
 
 // Limits of one snapshot; values beyond are unchecked.
-inline constexpr std::size_t kMostAssertions = 512;
-inline constexpr std::size_t kMostAssertionMarks = 1'000'000;
+inline constexpr std::size_t kMaxAssertions = 512;
+inline constexpr std::size_t kMaxAssertionMarks = 1'000'000;
 
 }  // namespace memprofd

@@ -147,8 +147,8 @@ struct BlockType {
 // The interfaces that a program was linked with: digests by unit names. Empty: unknown.
 using InterfaceDigests = std::map<std::string, std::string>;
 inline constexpr std::size_t kDigestBytes = 16;
-inline constexpr std::size_t kMostUnitName = 1024;
-inline constexpr std::size_t kMostLinkedUnits = 1 << 16;
+inline constexpr std::size_t kMaxUnitName = 1024;
+inline constexpr std::size_t kMaxLinkedUnits = 1 << 16;
 
 // Counts of types that were assigned to an image's blocks, and of those that were refused.
 struct TypingResult {

@@ -15,7 +15,7 @@ namespace memprofd {
 class HeapWindow {
  public:
   // Larger pieces are slower, because they leave the cache between being copied and being read.
-  static constexpr std::size_t kWords = MemoryViewer::kMostViewBytes / sizeof(std::uint64_t);
+  static constexpr std::size_t kWords = MemoryViewer::kMaxViewBytes / sizeof(std::uint64_t);
 
   explicit HeapWindow(const MemoryReader& memory);
 

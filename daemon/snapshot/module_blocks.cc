@@ -10,10 +10,10 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMostModules = 1u << 16;
-constexpr std::size_t kMostBlocksOfOne = 1u << 16;
-constexpr std::size_t kMostBlocks = 1u << 20;
-constexpr std::uint64_t kMostFields = 1u << 24;
+constexpr std::size_t kMaxModules = 1u << 16;
+constexpr std::size_t kMaxBlocksOfOne = 1u << 16;
+constexpr std::size_t kMaxBlocks = 1u << 20;
+constexpr std::uint64_t kMaxFields = 1u << 24;
 // Number of a module's frames that are tried for its name.
 constexpr std::ptrdiff_t kFramesAsked = 8;
 // Tables of the program's start and of the runtime come first.
@@ -62,7 +62,7 @@ ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& 
   ModuleBlocks found;
   if (tables.globals == 0 || tables.frametable == 0) return found;
   const ByAddress places = by_place(frames);
-  for (std::uint64_t i = 0; i < kMostModules && found.blocks_.size() < kMostBlocks; ++i) {
+  for (std::uint64_t i = 0; i < kMaxModules && found.blocks_.size() < kMaxBlocks; ++i) {
     std::uint64_t list = 0;
     std::uint64_t table = 0, frames = 0;
     if (!memory.read_value(tables.globals + 8 * i, list).ok() || list == 0) break;
@@ -82,14 +82,14 @@ ModuleBlocks ModuleBlocks::read(const MemoryReader& memory, const ModuleTables& 
 
 void ModuleBlocks::add_module(const MemoryReader& memory, std::uint64_t list) {
   const auto module = static_cast<std::uint32_t>(names_.size() - 1);
-  for (std::uint64_t i = 0; i < kMostBlocksOfOne; ++i) {
+  for (std::uint64_t i = 0; i < kMaxBlocksOfOne; ++i) {
     std::uint64_t block = 0;
     std::uint64_t header = 0;
     if (!memory.read_value(list + 8 * i, block).ok() || block == 0 ||
         !memory.read_value(block - kWordBytes, header).ok()) {
       return;
     }
-    const std::uint64_t fields = std::min(fields_of(header), kMostFields);
+    const std::uint64_t fields = std::min(fields_of(header), kMaxFields);
     blocks_.push_back({block, block + fields * kWordBytes, module, i == 0});
   }
 }

@@ -6,9 +6,9 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMostIdentifier = 64;
+constexpr std::size_t kMaxIdentifier = 64;
 constexpr std::size_t kDimensionCount = 2, kFlags = 3, kFirstDimension = 5;
-constexpr std::uint64_t kMostDimensions = 16;
+constexpr std::uint64_t kMaxDimensions = 16;
 constexpr std::uint64_t kKindMask = 0xff;
 // Indexed by kind: float32, float64, int8 and 16 signed and unsigned, int32, int64, int, nativeint,
 // complex32, complex64, char, float16.
@@ -20,13 +20,13 @@ std::uint64_t bigarray_bytes(std::span<const std::uint64_t> fields) {
   if (fields.size() < kFirstDimension) return 0;
   const std::uint64_t dimensions = fields[kDimensionCount];
   const std::uint64_t kind = fields[kFlags] & kKindMask;
-  if (dimensions > kMostDimensions || dimensions > fields.size() - kFirstDimension ||
+  if (dimensions > kMaxDimensions || dimensions > fields.size() - kFirstDimension ||
       kind >= kElementBytes.size()) {
     return 0;
   }
   std::uint64_t bytes = kElementBytes[kind];
   for (const std::uint64_t size : fields.subspan(kFirstDimension, dimensions)) {
-    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kMostOutsideBytes) return 0;
+    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kMaxOutsideBytes) return 0;
   }
   return bytes;
 }
@@ -38,7 +38,7 @@ CustomIdentifier read_custom_identifier(const MemoryReader& memory, std::uint64_
   std::string& text = identifier.text;
   std::uint64_t at = 0;
   if (!memory.read_value(operations, at).ok()) return identifier;
-  for (char c = 0; text.size() < kMostIdentifier && memory.read_value(at++, c).ok();) {
+  for (char c = 0; text.size() < kMaxIdentifier && memory.read_value(at++, c).ok();) {
     identifier.is_printable = c == '\0' || (c >= ' ' && c <= '~');
     if (c == '\0' || !identifier.is_printable) break;
     text += c;

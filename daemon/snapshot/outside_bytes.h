@@ -17,7 +17,7 @@
 namespace memprofd {
 
 // Upper bound: an address space.
-inline constexpr std::uint64_t kMostOutsideBytes = std::uint64_t{1} << 47;
+inline constexpr std::uint64_t kMaxOutsideBytes = std::uint64_t{1} << 47;
 inline constexpr std::string_view kBigarrayIdentifier = "_bigarr02";
 inline constexpr std::string_view kChannelIdentifier = "_chan";
 

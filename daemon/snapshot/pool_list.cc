@@ -68,9 +68,9 @@ class PoolHeads {
     }
     PoolHead head{};
     RETURN_IF_ERROR(memory_.read_value(pool, head));
-    if (known_.size() > kMostKnown) known_.clear();
-    beside_ = std::exchange(was_of_use_, false) ? std::min(2 * beside_, kMostBeside)
-                                                : std::max(beside_ / 2, kLeastBeside);
+    if (known_.size() > kMaxKnown) known_.clear();
+    beside_ = std::exchange(was_of_use_, false) ? std::min(2 * beside_, kMaxBeside)
+                                                : std::max(beside_ / 2, kMinBeside);
     RETURN_IF_ERROR(read_beside(pool, -kPoolBytes));
     RETURN_IF_ERROR(read_beside(pool, kPoolBytes));
     return head;
@@ -78,9 +78,9 @@ class PoolHeads {
 
  private:
   static constexpr std::int64_t kPoolBytes = PoolHeap::kPoolWords * kWordBytes;
-  static constexpr std::size_t kLeastBeside = 2;
-  static constexpr std::size_t kMostBeside = 200;
-  static constexpr std::size_t kMostKnown = 1u << 18;
+  static constexpr std::size_t kMinBeside = 2;
+  static constexpr std::size_t kMaxBeside = 200;
+  static constexpr std::size_t kMaxKnown = 1u << 18;
 
   absl::Status read_beside(std::uint64_t pool, std::int64_t step) {
     heads_.resize(beside_);
@@ -97,7 +97,7 @@ class PoolHeads {
 
   const MemoryReader& memory_;
   absl::flat_hash_map<std::uint64_t, PoolHead> known_;
-  std::size_t beside_ = kMostBeside / 2;  // on each side
+  std::size_t beside_ = kMaxBeside / 2;  // on each side
   bool was_of_use_ = false;      // whether a head that was read beside the last one was used
   std::vector<PoolHead> heads_;  // from the last read
   std::vector<MemoryPiece> pieces_;

@@ -181,7 +181,7 @@ void StateStore::write_one(const ProfileSnapshot& snapshot) {
     const std::uint64_t others = all_bytes() - kept.writer.bytes();
     const std::uint64_t room = options_.max_bytes - std::min(options_.max_bytes, others);
     status = kept.writer.write(snapshot, room);
-  } while (absl::IsResourceExhausted(status) && give_way() && !kept.gave_way);
+  } while (absl::IsResourceExhausted(status) && evict_oldest() && !kept.gave_way);
   if (!kept.gave_way) note(status);
 }
 
@@ -209,7 +209,7 @@ void StateStore::forget_missing(const std::vector<ProfileSnapshotPtr>& snapshots
 }
 
 // Removes the file of the target that ended first; returns whether there was one.
-bool StateStore::give_way() {
+bool StateStore::evict_oldest() {
   StoredState* oldest = nullptr;
   for (auto& [pid, kept] : kept_) {
     if (kept.ended_ns == 0 || kept.gave_way) continue;

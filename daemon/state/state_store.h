@@ -81,7 +81,7 @@ class StateStore {
   void note(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   void forget_missing(const std::vector<ProfileSnapshotPtr>& snapshots)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
-  bool give_way() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  bool evict_oldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
   std::uint64_t all_bytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
 
   const StateOptions options_;

@@ -121,9 +121,9 @@ void StoredValues::add_series(const state::ValueSeries& message) {
 }
 
 void StoredValues::add_window(const state::ValueWindow& message) {
-  constexpr int kMost = static_cast<int>(ValueHistory::kMaxSeries);
+  constexpr int kMax = static_cast<int>(ValueHistory::kMaxSeries);
   if (message.tier() >= kHistoryTiers || message.begin_ns() > message.end_ns() ||
-      message.last_size() > kMost || message.low_size() > kMost ||
+      message.last_size() > kMax || message.low_size() > kMax ||
       message.low_size() != message.high_size()) {
     return;
   }

@@ -10,8 +10,8 @@
 namespace memprofd {
 namespace {
 
-constexpr int kMostDescriptors = 8;  // maximum number of descriptors that are tried for a
-                                     // function's name
+constexpr int kMaxTriedDescriptors = 8;  // maximum number of descriptors that are tried for a
+                                         // function's name
 
 }  // namespace
 
@@ -25,7 +25,8 @@ std::string FunctionNames::of(const ElfFunction& function) const {
   const std::vector<FrameDescriptor>& all = frames_.descriptors();
   // If a call is the last instruction, it returns to the end of the function.
   auto at = std::ranges::upper_bound(all, begin, {}, &FrameDescriptor::return_address);
-  for (int i = 0; i < kMostDescriptors && at != all.end() && at->return_address <= end; ++i, ++at) {
+  for (int i = 0; i < kMaxTriedDescriptors && at != all.end() && at->return_address <= end;
+       ++i, ++at) {
     const auto debuginfo = find_debuginfo(memory, at->address, -1);
     if (!debuginfo) continue;
     // Takes the outermost one, into which the others were inlined.

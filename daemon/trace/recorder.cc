@@ -66,7 +66,7 @@ absl::Status check_recordable(const ProfileSnapshot& target, bool of_c) {
 
 absl::StatusOr<std::unique_ptr<TraceRecorder>> TraceRecorder::start(
     SnapshotSource& source, int pid, TraceOutput& output, const RecorderOptions& options) {
-  const AskedProcess meant(pid, options.start_time_ticks);
+  const RequestedProcess meant(pid, options.start_time_ticks);
   ASSIGN_OR_RETURN(ProfileSnapshotPtr target, source.snapshot(pid));
   RETURN_IF_ERROR(check_is_meant(meant, target->info.program.start_time_ticks, std::nullopt));
   RETURN_IF_ERROR(check_recordable(*target, options.recording.of_c));

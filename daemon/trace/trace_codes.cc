@@ -17,7 +17,7 @@ struct Run {
   std::uint64_t times;
 };
 
-// Appends the frames from begin to end of the runs, counted from the outermost.
+// Appends the frames of the runs from begin to end, counted from the outermost.
 void append(const std::vector<Run>& innermost_first, std::uint64_t begin, std::uint64_t end,
             std::vector<std::uint64_t>& codes) {
   std::uint64_t at = 0;

@@ -30,7 +30,7 @@ class PeriodicThread {
   // Waits for the end of the turn. Can be repeated.
   void stop();
   // False once it is to stop; a long turn asks often. Any thread.
-  bool goes_on() { return stop_.wait({}); }
+  bool is_running() { return stop_.wait({}); }
 
  private:
   void run(const Options& options);

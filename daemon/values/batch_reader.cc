@@ -50,7 +50,7 @@ std::vector<ReadValue> BatchReader::read_twice(std::span<const ValueSlot> batch,
   was_late_ = pages_.was_late();
   pages_.forget();
   std::vector<std::uint64_t> places;
-  for (const ReadValue& one : first) one.footprint.add_places(places);
+  for (const ReadValue& one : first) one.read_set.add_places(places);
   if (batch.size() > 1) pages_.fetch(places);
   read_pass(batch, all, bounds, second);
   compare(first, second);
@@ -63,8 +63,8 @@ std::optional<std::vector<ReadValue>> BatchReader::peek_twice(
   pages_.forget();
   std::vector<AddressRange> ranges;
   for (const ValueSlot& slot : batch) {
-    if (slot.known == nullptr || !slot.known->footprint.is_known()) return std::nullopt;
-    slot.known->footprint.add_ranges(ranges);
+    if (slot.known == nullptr || !slot.known->read_set.is_known()) return std::nullopt;
+    slot.known->read_set.add_ranges(ranges);
   }
   if (!pages_.peek_twice(ranges, before, after)) return std::nullopt;
   std::vector<ReadValue> first, second;
@@ -86,12 +86,12 @@ std::vector<bool> BatchReader::find_changed(std::span<const ValueSlot> slots) {
     pages_.forget();
     std::vector<AddressRange> ranges;
     for (const ValueSlot& slot : some) {
-      if (slot.known != nullptr) slot.known->footprint.add_ranges(ranges);
+      if (slot.known != nullptr) slot.known->read_set.add_ranges(ranges);
     }
     pages_.peek(ranges);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const KnownValue* const known = some[i].known;
-      changed[begin + i] = known == nullptr || !known->footprint.is_in(pages_);
+      changed[begin + i] = known == nullptr || !known->read_set.is_in(pages_);
     }
   }
   pages_.forget();
@@ -101,7 +101,7 @@ std::vector<bool> BatchReader::find_changed(std::span<const ValueSlot> slots) {
 void BatchReader::fetch_known(std::span<const ValueSlot> slots) const {
   std::vector<std::uint64_t> places;
   for (const ValueSlot& slot : slots) {
-    if (slot.known != nullptr) slot.known->footprint.add_places(places);
+    if (slot.known != nullptr) slot.known->read_set.add_places(places);
   }
   pages_.fetch(places);
 }
@@ -129,9 +129,9 @@ void BatchReader::read_pass(std::span<const ValueSlot> batch,
 
 ReadValue BatchReader::read_slot(const ValueSlot& slot, const std::vector<PublishedValue>& all,
                                  const Bounds& bounds) const {
-  Footprint footprint;
-  ReadValue read = read_slot(slot, all, bounds, RecordingReader(pages_, footprint));
-  read.footprint = std::move(footprint);
+  ReadSet read_set;
+  ReadValue read = read_slot(slot, all, bounds, RecordingReader(pages_, read_set));
+  read.read_set = std::move(read_set);
   return read;
 }
 

@@ -17,9 +17,9 @@
 
 #include "daemon/discover/memory_reader.h"
 #include "daemon/discover/target_memory.h"
-#include "daemon/values/footprint.h"
 #include "daemon/values/page_cache.h"
 #include "daemon/values/publication.h"
+#include "daemon/values/read_set.h"
 #include "daemon/values/value.h"
 #include "daemon/values/value_reader.h"
 
@@ -27,7 +27,7 @@ namespace memprofd {
 
 // Result of reading a value, for the next reading.
 struct KnownValue {
-  Footprint footprint;
+  ReadSet read_set;
   std::unique_ptr<const Value> value;  // null: not needed
 };
 
@@ -46,7 +46,7 @@ struct ReadValue {
   bool is_torn = false;  // its parts do not fit together
   bool differs = false;  // when it is read again at once
   Value value;
-  Footprint footprint;
+  ReadSet read_set;
 };
 
 class BatchReader {

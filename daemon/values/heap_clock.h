@@ -48,8 +48,8 @@ class HeapClock {
 
   // The same for callers that read other memory in the same request: the pieces to read into words,
   // which must outlive the request, and their interpretation afterwards.
-  static constexpr std::size_t kMostWords = 8;
-  using Words = std::array<std::uint64_t, kMostWords>;
+  static constexpr std::size_t kMaxWords = 8;
+  using Words = std::array<std::uint64_t, kMaxWords>;
   void add_pieces(Words& words, std::vector<MemoryPiece>& pieces) const;
   Moment moment_of(const Words& words) const;
 

@@ -16,7 +16,7 @@ absl::Status keep(ValueProgram& program, const KeepRequest& asked) {
   const ValuesRequest request{.what = ValuesRequest::What::kModules,
                               .pattern = pattern,
                               .types = asked.types,
-                              .limit = KeptValues::kMost + 1};
+                              .limit = KeptValues::kMax + 1};
   ASSIGN_OR_RETURN(const ValuesAnswer found, read_values(program, request, [] { return true; }));
   if (found.values.empty()) {
     return absl::NotFoundError(absl::StrCat("no value of a module of pid ", program.pid(),
@@ -47,9 +47,9 @@ absl::Status KeptValues::add(const std::vector<ModuleField>& fields) {
     });
     if (!is_there) all.push_back(one);
   }
-  if (all.size() > kMost) {
+  if (all.size() > kMax) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the selection exceeds the limit of ", kMost,
+        absl::StrCat("the selection exceeds the limit of ", kMax,
                      " kept module values: select fewer with a pattern"));
   }
   fields_ = std::move(all);

@@ -28,11 +28,11 @@ struct ModuleField {
 // Any thread.
 class KeptValues {
  public:
-  static constexpr std::size_t kMost = 200;
+  static constexpr std::size_t kMax = 200;
 
   std::vector<ModuleField> all() const;
   bool empty() const { return all().empty(); }
-  // kResourceExhausted, and none is added, when there would be more than kMost.
+  // kResourceExhausted, and none is added, when there would be more than kMax.
   absl::Status add(const std::vector<ModuleField>& fields);
   // Forgets the values for whose names is_meant is true.
   void forget(const std::function<bool(const std::string& name)>& is_meant);
@@ -44,7 +44,7 @@ class KeptValues {
 
 struct KeepRequest {
   std::string pattern;                  // RE2, found anywhere in the name or that in the source
-  const GuardedTypes* types = nullptr;  // as of ValuesRequest
+  const GuardedTypes* types = nullptr;  // as for ValuesRequest
   bool forget = false;                  // stop keeping them; an empty pattern means all
 };
 

@@ -38,14 +38,14 @@ struct PublishedValue {
   DurationsPtr durations;  // durations of these intervals; null: none, or the program has an older
                            // library
   // The counts of a point, timer or phase for one domain; only if requested.
-  struct OfLane {
+  struct PerDomainCounts {
     std::uint32_t lane =
         0;  // the domain's index; MEMPROF_VALUES_SHARED_LANE: of all others and of C code
     std::int64_t hits = 0;
     std::uint64_t starts = 0, stops = 0;
     double seconds = 0, max_seconds = 0;
   };
-  std::vector<OfLane> lanes;
+  std::vector<PerDomainCounts> lanes;
   // A value has these.
   memprof_value_type type = MEMPROF_VALUE_ANY;
   memprof_value_source source = MEMPROF_VALUE_SET;

@@ -33,7 +33,7 @@ constexpr std::chrono::microseconds kPauseBetween{200};
 // Maximum and first number of values between two readings of the heap's clock.
 constexpr std::size_t kLargestBatch = 512;
 constexpr std::size_t kFirstBatch = 128;
-constexpr std::uint64_t kMostSlots = 1u << 20;
+constexpr std::uint64_t kMaxSlots = 1u << 20;
 
 std::string name_of(const std::string& module, std::uint32_t field) {
   return fmt::format("{}[{}]", module.empty() ? "(unknown)" : module, field);
@@ -121,7 +121,7 @@ class BatchReading {
     }
     for (const std::size_t i : reading_order(found_.modules)) {
       const ModuleBlocks::Module& module = found_.modules[i];
-      for (std::uint64_t field = 0; field < module.count && slots.size() < kMostSlots; ++field) {
+      for (std::uint64_t field = 0; field < module.count && slots.size() < kMaxSlots; ++field) {
         const auto index = static_cast<std::uint32_t>(field);
         if (wanted.empty() || wanted.any_in(name_of(module.name, index)) ||
             has_name(wanted, source_names_->of(i, field).name)) {
@@ -278,7 +278,7 @@ class BatchReading {
     const bool is_sure = (read.is_constant || read.value.kind != ValueKind::kUnread) &&
                          !read.value.is_changing && !read.value.is_more_memory;
     slot.known->value = nullptr;
-    slot.known->footprint = is_sure ? std::move(read.footprint) : Footprint();
+    slot.known->read_set = is_sure ? std::move(read.read_set) : ReadSet();
     if (!is_sure || slot.module != ValueSlot::kPublished) return;
     slot.known->value = std::make_unique<const Value>(read.value);
   }

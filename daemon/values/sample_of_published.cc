@@ -11,7 +11,7 @@ namespace {
 // A function that was not evaluated for this many of its periods has ended: there is no viewer, or
 // the program does not allocate.
 constexpr double kPeriods = 3;
-constexpr double kLeastSeconds = 10;
+constexpr double kMinSeconds = 10;
 
 static_assert(static_cast<int>(PublishedValue::Kind::kTag) ==
               static_cast<int>(ValueSeries::Kind::kTag));
@@ -19,7 +19,7 @@ static_assert(static_cast<int>(PublishedValue::Kind::kTag) ==
 bool is_stale(const PublishedValue& one, std::uint64_t now_ns) {
   if (one.source != MEMPROF_VALUE_FUNCTION) return false;
   const double periods_seconds = kPeriods * one.period_ms / 1e3;
-  return one.age_seconds(now_ns).value_or(0) > std::max(kLeastSeconds, periods_seconds);
+  return one.age_seconds(now_ns).value_or(0) > std::max(kMinSeconds, periods_seconds);
 }
 
 class Sampling {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kEmpty = 1;  // [], None, Empty: the integer 0
 // No block has more words, or is in the kernel's half of the address space.
-constexpr std::uint64_t kMostFieldsOfBlock = 1ull << 44;
+constexpr std::uint64_t kMaxFieldsOfBlock = 1ull << 44;
 
 constexpr bool is_integer(std::uint64_t word) { return (word & 1) != 0; }
 constexpr std::int64_t integer_of(std::uint64_t word) {
@@ -306,7 +306,7 @@ std::optional<ValueReader::Block> ValueReader::block_at(std::uint64_t address) {
   std::uint64_t header = 0;
   if (blocks_left_ == 0 || address % kWordBytes != 0 || address < kWordBytes ||
       address >= kEndOfMemory || !read_header(address - kWordBytes, header).ok() ||
-      fields_of(header) > kMostFieldsOfBlock) {
+      fields_of(header) > kMaxFieldsOfBlock) {
     return std::nullopt;
   }
   --blocks_left_;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/discover/memory_reader.h"
-#include "daemon/values/footprint.h"
+#include "daemon/values/read_set.h"
 #include "daemon/values/value.h"
 
 namespace memprofd {

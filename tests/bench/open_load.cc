@@ -46,7 +46,7 @@ namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
 constexpr std::uint64_t kPatienceNs = 30 * kSecondNs;  // for answers after the last request
-constexpr double kMostRequests = 1e7;
+constexpr double kMaxRequests = 1e7;
 
 // The times at which requests are due.
 class Schedule {
@@ -274,7 +274,7 @@ std::optional<Schedule> schedule_of(const std::string& line) {
   words >> seconds;
   const bool right = words && seconds > 0 && seconds < 1e6;
   if (right && kind == "closed") return Schedule::closed(seconds);
-  const bool right_rate = rate > 0 && rate * seconds >= 1 && rate * seconds <= kMostRequests;
+  const bool right_rate = rate > 0 && rate * seconds >= 1 && rate * seconds <= kMaxRequests;
   if (right && kind == "open" && right_rate) return Schedule::open(rate, seconds);
   return std::nullopt;
 }

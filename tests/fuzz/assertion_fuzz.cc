@@ -12,16 +12,16 @@ namespace memprofd::fuzz {
 namespace {
 
 constexpr std::uint64_t kNow = 1'000'000, kNil = 1, kNone = 0x5008;
-constexpr std::uint64_t kMostReads = 20'000;
+constexpr std::uint64_t kMaxReads = 20'000;
 
 bool read(std::string_view bytes) {
   Input input(bytes);
   const auto registry = input.take<std::uint64_t>();
   const auto now_ns = input.take<std::uint64_t>();
-  const FuzzMemory memory(input, kMostReads);
+  const FuzzMemory memory(input, kMaxReads);
   const FoundAssertions found = read_assertions(memory, registry, now_ns);
   require(found.assertions.size() <= MEMPROF_VALUES_SLOTS, "more assertions than slots");
-  require(found.marks.size() <= kMostAssertionMarks, "too many marks");
+  require(found.marks.size() <= kMaxAssertionMarks, "too many marks");
   for (const HeapAssertion& one : found.assertions) {
     require(one.name.size() <= 4 * MEMPROF_SLOT_NAME, "a name that is too long");
     require(one.begin_age_ns <= now_ns && one.end_age_ns <= now_ns, "older than the clock");

@@ -13,12 +13,12 @@ namespace memprofd::fuzz {
 
 class FuzzMemory : public MemoryReader {
  public:
-  static constexpr std::size_t kMostRegions = 8;
+  static constexpr std::size_t kMaxRegions = 8;
 
   // After most_reads reads nothing can be read, as after a timeout.
   explicit FuzzMemory(Input& input, std::uint64_t most_reads = ~std::uint64_t{0})
       : reads_left_(most_reads) {
-    while (!input.rest().empty() && spans_.size() < kMostRegions) {
+    while (!input.rest().empty() && spans_.size() < kMaxRegions) {
       const auto length = input.take<std::uint32_t>();
       const auto address = input.take<std::uint64_t>();
       const std::string_view bytes = input.take_bytes(length);

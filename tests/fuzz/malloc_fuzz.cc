@@ -18,7 +18,7 @@ namespace memprofd::fuzz {
 namespace {
 
 // Cyclic lists end with the read budget (ResidentReader::late()).
-constexpr std::uint64_t kMostReads = 1'000'000;
+constexpr std::uint64_t kMaxReads = 1'000'000;
 
 void check(const ExtentLayer& layer) {
   std::uint64_t end = 0;
@@ -61,7 +61,7 @@ bool read(std::string_view bytes) {
   Input input(bytes);
   const auto version = input.take<std::uint8_t>();
   const std::size_t of_libc = input.take<std::uint8_t>() % 4;
-  const FuzzMemory memory(input, kMostReads);
+  const FuzzMemory memory(input, kMaxReads);
   std::vector<AddressSpan> data, heap;
   for (const Mapping& mapping : memory.mappings()) {
     (data.size() < of_libc ? data : heap).push_back({mapping.begin, mapping.end});

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "daemon/snapshot/types/assign_types.h"
 #include "daemon/snapshot/types/compiler_file.h"
-#include "daemon/snapshot/types/give_types.h"
 #include "daemon/snapshot/types/linked_units.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/kit/image_builder.h"
@@ -50,7 +50,7 @@ bool read_types(std::string_view bytes) {
   (void)file->is_of("Queue", {{"Queue", kDigest}});
   HeapImage heap = heap_with_all_shapes();
   // The file is every unit that it names.
-  give_types(heap, [&](const std::string&) {
+  assign_types(heap, [&](const std::string&) {
     return SourceUnit{.interface = file->interface ? &*file : nullptr,
                       .implementation = file->implementation ? &*file : nullptr};
   });

@@ -71,7 +71,7 @@ class Waiting(HeapCopy):
                 refusals.update(refused)
             self.check_copies(copies, told)
             for why in refusals:
-                self.assertRegex(why, "has just woken up|of it runs|has run meanwhile|has the runtime lock|may hold the runtime|a domain|was made too late|has not ended yet")
+                self.assertRegex(why, "has just woken up|is running|has run meanwhile|has the runtime lock|may hold the runtime|a domain|was made too late|has not ended yet")
             self.check_undisturbed(target, waits)
             harness.NOTES.append(f"{name} {' '.join(arguments)} {folder.name}: {len(copies)} copies, {sum(refusals.values())} refused")
 

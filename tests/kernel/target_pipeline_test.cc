@@ -99,10 +99,10 @@ class TargetPipelineTest : public KernelSideTest {
 };
 
 TEST_F(TargetPipelineTest, CatchingUpEndsWithATargetThatGoesOn) {
-  constexpr std::uint64_t kAtFirst = 3, kMost = 5'000;
+  constexpr std::uint64_t kAtFirst = 3, kMax = 5'000;
   for (std::uint64_t i = 0; i < kAtFirst; ++i) send(1);
   ForEachSample one_more([&] {
-    if (sent_ < kMost) send(1);
+    if (sent_ < kMax) send(1);
   });
   target_pipeline_->pipeline().set_observer(&one_more);
   target_pipeline_->catch_up();

@@ -285,17 +285,17 @@ class FakeService : public ProfilerService {
     set({target});
     return target->info;
   }
-  absl::Status detach(const AskedProcess& process) override {
+  absl::Status detach(const RequestedProcess& process) override {
     record(absl::StrCat("detach ", process.pid));
     return failure();
   }
-  absl::Status set_rate(const AskedProcess& process, const RateRequest& request) override {
+  absl::Status set_rate(const RequestedProcess& process, const RateRequest& request) override {
     record(absl::StrCat("rate ", process.pid, " ", request.sampling_rate));
     if (request.max_overhead) record(absl::StrCat("max_overhead ", *request.max_overhead));
     return failure();
   }
   // Returns the configured answer.
-  absl::StatusOr<ValuesAnswer> read_values(const AskedProcess& process,
+  absl::StatusOr<ValuesAnswer> read_values(const RequestedProcess& process,
                                            const ValuesRequest& request,
                                            const std::function<bool()>& wanted) override {
     record(absl::StrCat("values ", process.pid, " '", request.pattern, "' ", request.limit,
@@ -315,18 +315,18 @@ class FakeService : public ProfilerService {
     return published;
   }
   ValuesAnswer values;
-  absl::StatusOr<std::uint32_t> resume(const AskedProcess& process) override {
+  absl::StatusOr<std::uint32_t> resume(const RequestedProcess& process) override {
     record(absl::StrCat("resume ", process.pid));
     if (absl::Status status = failure(); !status.ok()) return status;
     return values.report.waiting;
   }
-  absl::StatusOr<std::vector<std::string>> keep_values(const AskedProcess& process,
+  absl::StatusOr<std::vector<std::string>> keep_values(const RequestedProcess& process,
                                                        const KeepRequest& request) override {
     record(absl::StrCat(request.forget ? "forget " : "keep ", process.pid, " ", request.pattern));
     if (absl::Status status = failure(); !status.ok()) return status;
     return std::vector<std::string>{"Cache[3]", "Cache[4]"};
   }
-  absl::StatusOr<std::uint32_t> adjust(const AskedProcess& process,
+  absl::StatusOr<std::uint32_t> adjust(const RequestedProcess& process,
                                        const PublishedControl& control) override {
     record(absl::StrCat("adjust ", process.pid, " ", control.pattern, " ", control.labels.size(),
                         " ", control.enabled ? (*control.enabled ? "on" : "off") : "as it is", " ",
@@ -334,7 +334,8 @@ class FakeService : public ProfilerService {
     if (absl::Status status = failure(); !status.ok()) return status;
     return 2;
   }
-  absl::StatusOr<RequestAnswer> ask(const AskedProcess& process, const PublishedRequest& request,
+  absl::StatusOr<RequestAnswer> ask(const RequestedProcess& process,
+                                    const PublishedRequest& request,
                                     const std::function<bool()>& wanted) override {
     record(absl::StrCat("ask ", process.pid, " ", request.name, " '", request.argument, "' ",
                         request.timeout.count() / 1'000'000, " ms"));
@@ -360,7 +361,7 @@ class FakeService : public ProfilerService {
                        .blocks = 10,
                        .file_bytes = 6};
   }
-  std::vector<Finding> diagnose(const AskedProcess& process) override {
+  std::vector<Finding> diagnose(const RequestedProcess& process) override {
     std::vector<Finding> findings{
         {Finding::Level::kOk, "kernel", "6.1: all that is needed", ""},
         {Finding::Level::kWarning, "capture probe", "single-stepped, about 10 µs a sample",
@@ -375,7 +376,8 @@ class FakeService : public ProfilerService {
   // If set, account_rss() and take_heap() call these first.
   std::function<void()> on_rss;
   std::function<void(int pid)> on_heap;
-  absl::StatusOr<RssReport> account_rss(const AskedProcess& process, RssOptions options) override {
+  absl::StatusOr<RssReport> account_rss(const RequestedProcess& process,
+                                        RssOptions options) override {
     if (on_rss) on_rss();
     record(absl::StrCat("rss ", process.pid, options.owners ? " owners" : ""));
     if (absl::Status status = failure(); !status.ok()) return status;
@@ -392,7 +394,7 @@ class FakeService : public ProfilerService {
     return report;
   }
   // Traces need a kernel, so this always fails.
-  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const AskedProcess& process,
+  absl::StatusOr<std::shared_ptr<CallTrace>> trace_calls(const RequestedProcess& process,
                                                          const CallsRequest& request) override {
     record(absl::StrCat("calls ", process.pid, " ", request.pattern, " ", request.max_hits));
     if (absl::Status status = failure(); !status.ok()) return status;

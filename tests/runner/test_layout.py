@@ -56,7 +56,7 @@ ctl/render ctl/top ctl/snapshot ctl
 COSTLY = {"daemon/util/log.cc", "daemon/util/one_of.h", "daemon/config.cc", "daemon/ctl/main.cc",
           "daemon/ctl/query_options.cc", "daemon/ctl/snapshot/snapshot_options.cc",
           # commands
-          "daemon/ctl/adjust.cc", "daemon/ctl/ask.cc", "daemon/ctl/commands.cc", "daemon/ctl/leaks.cc",
+          "daemon/ctl/values_set.cc", "daemon/ctl/values_call.cc", "daemon/ctl/commands.cc", "daemon/ctl/leaks.cc",
           "daemon/ctl/live_why.cc", "daemon/ctl/question_commands.cc", "daemon/ctl/run_options.cc", "daemon/ctl/snapshot/query_command.cc",
           "daemon/ctl/snapshot/snapshot_commands.cc", "daemon/ctl/snapshot_take.cc", "daemon/ctl/stream_commands.cc",
           "daemon/ctl/trace_calls.cc", "daemon/ctl/value_history.cc", "daemon/ctl/values.cc", "daemon/ctl/watch.cc"}

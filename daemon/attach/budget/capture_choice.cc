@@ -7,7 +7,7 @@
 namespace memprofd {
 
 bool CaptureChoice::judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by,
-                          bool bites) {
+                          bool is_limited) {
   if (by != wanted_) {  // kernel capture already serves enough targets of the program
     change_to(by, false);
     return false;
@@ -30,13 +30,13 @@ bool CaptureChoice::judge(double seconds, const ProfilingCounts& counts, memprof
   samples_ = 0;
   if (is_kernel) {
     const double most = (trying_ ? kWorthChanging : 1) * runtime_price_;
-    if (kernel_price_ > most && (trying_ || bites)) {
+    if (kernel_price_ > most && (trying_ || is_limited)) {
       return change_to(MEMPROF_CAPTURE_BY_RUNTIME, false);
     }
     trying_ = false;
     return false;
   }
-  if (!bites || !worth_a_trial()) return false;
+  if (!is_limited || !worth_a_trial()) return false;
   tried_above_ = runtime_price_;
   return change_to(MEMPROF_CAPTURE_BY_KERNEL, true);
 }

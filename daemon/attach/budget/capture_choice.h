@@ -2,7 +2,7 @@
 // Chooses the capture mode for --capture auto: runtime or kernel capture, whichever costs this
 // program less per sample. Has no side effects: windows of measurements in, a choice out.
 //
-//   runtime ---- the budget bites, and a hit alone costs less ----> kernel, measured
+//   runtime ---- the budget limits the rate, a hit costs less ----> kernel, measured
 //      ^                                                                |
 //      |------- not cheaper by a quarter, or too few samples -----------|
 //      |                                                                v
@@ -36,9 +36,9 @@ class CaptureChoice {
   // yet.
   bool trying() const { return trying_; }
   // Call it with consecutive windows of about a second. by: the mode of the window, which may be
-  // runtime capture even if kernel capture was wanted. bites: the budget keeps the rate below the
-  // requested one. Returns true if wanted() has changed: then a session with that mode is due.
-  bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool bites);
+  // runtime capture even if kernel capture was wanted. is_limited: the budget keeps the rate below
+  // the requested one. Returns true if wanted() has changed: then a session with that mode is due.
+  bool judge(double seconds, const ProfilingCounts& counts, memprof_capture_by by, bool is_limited);
   // Reason of the last change: "runtime capture: a sample costs 10.8 µs by the kernel, 6.1 µs by
   // the runtime".
   std::string why() const;

@@ -10,7 +10,7 @@ namespace {
 // Time over which overhead() is measured.
 constexpr double kRecentSeconds = 5;
 // Minimum share of CPU that counts as the target's own, even if the cost is overestimated.
-constexpr double kLeastOwn = 0.05;
+constexpr double kMinOwn = 0.05;
 
 // Rounds down to two digits for readers: 3.8e-05 instead of the 3.7999999999999995e-05 that a
 // factor of 1e-06 gives.
@@ -32,12 +32,12 @@ OverheadBudget::OverheadBudget(double share, double ceiling, memprof_capture_by 
 
 double OverheadBudget::first_rate(double share) const {
   if (share == 0) return ceiling_;
-  const double worst = share / (kMostWordsPerSecond * sample_seconds_);
+  const double worst = share / (kMaxWordsPerSecond * sample_seconds_);
   return worst * kBearable >= ceiling_ ? ceiling_ : usable(worst);
 }
 
 OverheadBudget::Change OverheadBudget::judge(const OverheadWindow& window) {
-  if (window.cpu_seconds < kLeastCpuSeconds) return Change::kNone;
+  if (window.cpu_seconds < kMinCpuSeconds) return Change::kNone;
   if (settling_) {
     settling_ = false;
     begins_ = true;
@@ -79,8 +79,8 @@ OverheadBudget::Spent OverheadBudget::spent(const OverheadWindow& window) const 
   const double one = samples > 0 ? spent.cost / samples : sample_seconds_;
   spent.cost_at_most = spent.cost + chance * one;
   spent.memprofds_at_most = window.memprofd_seconds * (1 + chance / std::max(samples, 1.0));
-  spent.own = std::max({window.cpu_seconds - spent.cost, kLeastOwn * window.cpu_seconds,
-                        kIdleCores * window.seconds});
+  spent.own = std::max(
+      {window.cpu_seconds - spent.cost, kMinOwn * window.cpu_seconds, kIdleCores * window.seconds});
   return spent;
 }
 

@@ -52,9 +52,9 @@ class OverheadBudget {
   static constexpr double kFirstWaitSeconds = 2;
   static constexpr double kLongestWaitSeconds = 600;
   // Upper bound of the allocation rate of any known program, per second of CPU time.
-  static constexpr double kMostWordsPerSecond = 3e8;
+  static constexpr double kMaxWordsPerSecond = 3e8;
   // Windows with less CPU time are ignored.
-  static constexpr double kLeastCpuSeconds = 0.02;
+  static constexpr double kMinCpuSeconds = 0.02;
   // Share of a processor that an idle program counts as using: a budget of 1 % is at least 0.1 % of
   // a processor.
   static constexpr double kIdleCores = 0.1;
@@ -91,7 +91,7 @@ class OverheadBudget {
     return recent_cost_ / recent_samples_;
   }
   // True if the budget keeps the rate below the requested one, and would continue to.
-  bool bites() const {
+  bool limits_rate() const {
     return of_target_.limited() && rate_ < ceiling_ && !held_ &&
            kWorthRaising * overhead() > kAim * share();
   }

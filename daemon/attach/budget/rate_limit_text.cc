@@ -11,7 +11,7 @@ namespace memprofd {
 namespace {
 
 // Largest share of CPU at the requested rate for which a larger budget is proposed.
-constexpr double kMostProposed = 0.5;
+constexpr double kMaxProposed = 0.5;
 
 std::string option_text(double share) {
   return absl::StrFormat("--max-overhead %g%%", 100 * share);
@@ -48,7 +48,7 @@ std::string rate_limit_text(const OverheadBudget& budget, memprof_capture_by cap
                                   absl::string_view(captured.data(), captured.size()),
                                   " capture costs ", format_duration(*price), " a sample); ");
   const bool may_be_cheaper = mode == CaptureMode::kKernel;
-  const bool may_be_proposed = needed <= kMostProposed;
+  const bool may_be_proposed = needed <= kMaxProposed;
   if (may_be_cheaper) absl::StrAppend(&text, "try memprofd --capture runtime");
   if (may_be_proposed) {
     absl::StrAppend(&text, may_be_cheaper ? " or " : "try ", option_text(rounded_up(needed)));

@@ -36,7 +36,7 @@ constexpr int kHitsARound = 64;
 // 1.3 µs there, and the loop measures 0.6 µs (bench.py --only parts).
 constexpr double kInRealPrograms = 2;
 // Results outside of this range are discarded as disturbed.
-constexpr double kLeastNs = 100, kMostNs = 20'000;
+constexpr double kMinNs = 100, kMaxNs = 20'000;
 
 std::optional<std::uint64_t> file_offset_of(std::uint64_t address) {
   const auto maps = ProcFs().maps(getpid());
@@ -76,7 +76,7 @@ TrapCost measure() {
   for (double& round : rounds) round = round_ns();
   std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
   const double ns = kInRealPrograms * rounds[kRounds / 2];
-  if (ns < kLeastNs || ns > kMostNs) return {kUsualTrapNs, false};
+  if (ns < kMinNs || ns > kMaxNs) return {kUsualTrapNs, false};
   log_debug("a probe hit takes {:.0f} ns", ns);
   return {ns, true};
 }

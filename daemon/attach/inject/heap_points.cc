@@ -48,7 +48,7 @@ std::optional<int> SamplePoint::waiting() const {
   return static_cast<int>(point.tid);
 }
 
-void SamplePoint::let_go() const {
+void SamplePoint::release() const {
   constexpr std::uint32_t kNotWanted = 0;
   (void)memory_->quick().write_value(block_ + offsetof(memprof_sample_point, wanted), kNotWanted);
 }

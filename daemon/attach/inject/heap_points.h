@@ -55,7 +55,7 @@ class SamplePoint {
   // The thread that waits, in the program's namespace.
   std::optional<int> waiting() const;
   // Lets the thread continue, and no other one wait.
-  void let_go() const;
+  void release() const;
   // True if a thread that is stopped there waits, and may be made to call a function.
   bool is_held_at(std::uint64_t instruction_pointer) const {
     return instruction_pointer >= hold_ && instruction_pointer < hold_ + MEMPROF_HOLD_BYTES;

@@ -37,15 +37,15 @@ struct HookCode {
 
 // The code with a header by which it is recognized. It runs anywhere.
 std::vector<std::byte> hook_code(const HookCode& code);
-// Its first instruction, from its begin.
+// Its first instruction, from its start.
 inline constexpr std::size_t kHookCodeHead = 16;
-// Bytes that such code at the begin of this memory takes; 0: there is none.
+// Bytes that such code at the start of this memory takes; 0: there is none.
 std::size_t hook_code_size(std::span<const std::byte> memory);
 
 class HookLoader {
  public:
   // The target must outlive it. kFailedPrecondition, in one line: no code can be put there, or
-  // nothing calls it; other errors as of TargetMemory.
+  // nothing calls it; other errors as for TargetMemory.
   static absl::StatusOr<HookLoader> start(const Target& target, std::uint64_t dlopen,
                                           const std::string& agent_path);
 

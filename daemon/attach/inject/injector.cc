@@ -230,7 +230,7 @@ class Injector::InjectionAttempt {
       if (is_readable(injector_.cancel_.get(), kPointPoll)) break;
       held = point.waiting();
     }
-    const absl::Cleanup let_go = [&point] { point.let_go(); };
+    const absl::Cleanup release = [&point] { point.release(); };
     if (!held || injector_.given_up_) return std::nullopt;
     hit_ = {};
     hit_.tid = hit_.own_tid = static_cast<std::uint32_t>(*held);
@@ -248,7 +248,7 @@ class Injector::InjectionAttempt {
       const auto state = session_.state();
       if (!state.ok()) return false;
       if (injection_.sample_point->is_held_at(state->regs.rip)) {
-        injection_.sample_point->let_go();
+        injection_.sample_point->release();
         return true;
       }
       if (!session_.resume(0).ok()) return false;

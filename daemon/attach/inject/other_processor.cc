@@ -9,7 +9,7 @@ namespace memprofd {
 namespace {
 
 // Maximum number of threads that are examined.
-constexpr std::size_t kMostThreads = 64;
+constexpr std::size_t kMaxThreads = 64;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void keep_off_processors_of(const ProcFs& proc, int pid) {
   cpu_set_t allowed;
   const auto threads = proc.tasks(pid);
   if (!threads.ok() || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  for (std::size_t i = 0; i < std::min(threads->size(), kMostThreads); ++i) {
+  for (std::size_t i = 0; i < std::min(threads->size(), kMaxThreads); ++i) {
     const int tid = (*threads)[i];
     const auto status = proc.thread_status(pid, tid);
     if (!status.ok() || status->state != 'R') continue;

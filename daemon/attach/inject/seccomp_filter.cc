@@ -21,7 +21,7 @@ namespace {
 using Word = std::optional<std::uint32_t>;  // nothing: any value
 
 // Filters of containers take some hundred steps for one call.
-constexpr int kMostSteps = 1 << 16;
+constexpr int kMaxSteps = 1 << 16;
 
 // A possible state of a filter.
 struct State {
@@ -100,7 +100,7 @@ class Run {
     std::uint32_t strictest = SECCOMP_RET_ALLOW;
     open_.push_back({});
     for (int steps = 0; !open_.empty(); ++steps) {
-      if (steps == kMostSteps) return SECCOMP_RET_KILL_PROCESS;
+      if (steps == kMaxSteps) return SECCOMP_RET_KILL_PROCESS;
       State state = open_.back();
       open_.pop_back();
       if (const auto action = step(state)) strictest = stricter(strictest, *action);

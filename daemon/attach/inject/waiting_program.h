@@ -96,7 +96,7 @@ struct StoppedCall {
   InterruptedCall waits;
 };
 // Seizes the thread to use, stops it in its call and checks again. kUnavailable, in a few words:
-// the thread cannot be used and continues; kNotFound: it has ended. Other errors as of
+// the thread cannot be used and continues; kNotFound: it has ended. Other errors as for
 // PtraceSession::seize().
 absl::StatusOr<StoppedCall> stop_in_call(const WaitingProgram& program, PtraceSession& session);
 // Resumes a thread that was stopped there, unchanged.

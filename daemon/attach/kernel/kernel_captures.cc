@@ -33,7 +33,7 @@ std::optional<KernelCapture> KernelCapture::take(const FileId& program) {
   return KernelCapture(program.inode);
 }
 
-KernelCapture KernelCapture::insist(const FileId& program) {
+KernelCapture KernelCapture::take_over_limit(const FileId& program) {
   (void)count(program, false);
   return KernelCapture(program.inode);
 }

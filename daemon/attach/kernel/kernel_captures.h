@@ -24,7 +24,7 @@ class KernelCapture {
   // Returns nullopt if the limit is reached.
   static std::optional<KernelCapture> take(const FileId& program);
   // Succeeds even beyond that limit.
-  static KernelCapture insist(const FileId& program);
+  static KernelCapture take_over_limit(const FileId& program);
   KernelCapture(KernelCapture&& other) noexcept
       : inode_(other.inode_), counted_(std::exchange(other.counted_, false)) {}
   KernelCapture& operator=(KernelCapture&& other) noexcept {

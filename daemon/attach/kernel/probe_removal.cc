@@ -15,7 +15,7 @@ class LeftRemovals {
   bool take(std::vector<std::future<void>>& removals) {
     const MutexLock lock(mutex_);
     erase_closed(left_);
-    if (left_.size() + removals.size() > kMostLeftRemovals) return false;
+    if (left_.size() + removals.size() > kMaxLeftRemovals) return false;
     std::ranges::move(removals, std::back_inserter(left_));
     removals.clear();
     return true;

@@ -14,7 +14,7 @@ namespace memprofd {
 
 // Maximum number of removals left to memprofd, for all targets; each is a thread that waits for the
 // kernel.
-inline constexpr std::size_t kMostLeftRemovals = 256;
+inline constexpr std::size_t kMaxLeftRemovals = 256;
 
 // Erases completed removals.
 void erase_closed(std::vector<std::future<void>>& removals);

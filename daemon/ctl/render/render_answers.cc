@@ -166,7 +166,7 @@ std::string compared_text(const pb::ListLeaksResponse& response) {
 }
 
 // The smallest leak that would have been found, and a remedy.
-std::string doubt_text(const pb::ListLeaksResponse& response) {
+std::string uncertainty_text(const pb::ListLeaksResponse& response) {
   const double least = response.least_leak_bytes_per_second();
   if (least <= 0) return "";
   return absl::StrCat("So far only growth above ", format_bytes(least * 3600),
@@ -294,9 +294,9 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
                                  compared_text(response), ":\n");
   if (response.leaks().empty()) {
     if (!response.rolled_up().empty()) {
-      return absl::StrCat(out, rolled_up_text(response), "\n", doubt_text(response));
+      return absl::StrCat(out, rolled_up_text(response), "\n", uncertainty_text(response));
     }
-    return absl::StrCat(out, "\nNo significant growth yet.\n", doubt_text(response));
+    return absl::StrCat(out, "\nNo significant growth yet.\n", uncertainty_text(response));
   }
   int number = 0;
   for (const pb::Leak& leak : response.leaks()) {
@@ -310,7 +310,7 @@ std::string leaks_text(const pb::ListLeaksResponse& response, pb::GroupBy group_
   absl::StrAppend(&out,
                   "\nRanked by the lower limit of growth (95 % confidence). A leak grows in every "
                   "step;\na cache that fills grows too, until it is full: ask again later.\n",
-                  doubt_text(response));
+                  uncertainty_text(response));
   return out;
 }
 

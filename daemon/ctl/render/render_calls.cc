@@ -21,7 +21,7 @@ namespace {
 
 namespace pb = ::memprof::v1;
 
-constexpr int kMostRows = 20;
+constexpr int kMaxRows = 20;
 constexpr const char* kTimeTitles[] = {"TIME", "P50", "P90", "P99", "WORDS", "WORDS P99", "RAISED"};
 
 std::string count_text(std::uint64_t count) { return format_count(count); }
@@ -114,7 +114,7 @@ void append_table(const pb::TraceCallsResponse& calls, const Style& style, std::
   int left_out = 0;
   for (const pb::FunctionCalls& one : calls.functions()) {
     if (one.calls() == 0) continue;
-    if (++rows > kMostRows) {
+    if (++rows > kMaxRows) {
       ++left_out;
       continue;
     }

@@ -266,11 +266,11 @@ std::string render_values(const pb::ListValuesResponse& values, const Style& sty
 
 std::string grown_values_text(const pb::ListValuesResponse& before,
                               const pb::ListValuesResponse& after, double seconds) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMax = 5;
   std::string out;
   std::size_t shown = 0;
   for (const SizedValue& sized : by_size(after, &before)) {
-    if (sized.growth <= 0 || ++shown > kMost) break;
+    if (sized.growth <= 0 || ++shown > kMax) break;
     absl::StrAppend(&out, "  ", printable(name_of(*sized.named)), ": ",
                     value_text(sized.named->value()), fmt::format(" ({:+})\n", sized.growth));
   }

@@ -42,12 +42,12 @@ std::string samples_text(std::uint64_t samples) {
 }
 
 std::string names_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMax = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+  for (std::size_t i = 0; i < std::min(names.size(), kMax); ++i) {
     absl::StrAppend(&text, i == 0 ? "" : ", ", printable(names[i]));
   }
-  if (names.size() > kMost) absl::StrAppend(&text, " and ", names.size() - kMost, " more");
+  if (names.size() > kMax) absl::StrAppend(&text, " and ", names.size() - kMax, " more");
   return text;
 }
 

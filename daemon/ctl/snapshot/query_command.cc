@@ -26,7 +26,7 @@ using Row = std::span<const SqlCell>;
 using Json = nlohmann::ordered_json;
 
 // A table is held in memory to align it; JSON is streamed and has all rows.
-constexpr std::size_t kMostTableRows = 1'000'000;
+constexpr std::size_t kMaxTableRows = 1'000'000;
 
 struct SqlOptions {
   std::string file;
@@ -92,7 +92,7 @@ class TableRows {
 };
 
 absl::Status print_table(HeapQuery& query, const Options& options, std::size_t limit) {
-  const std::size_t most = std::min(limit == 0 ? kMostTableRows : limit, kMostTableRows);
+  const std::size_t most = std::min(limit == 0 ? kMaxTableRows : limit, kMaxTableRows);
   TableRows rows(query.columns());
   bool has_more = false;
   RETURN_IF_ERROR(query.run([&](Row row) {

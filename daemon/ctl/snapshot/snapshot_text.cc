@@ -270,7 +270,7 @@ std::string paths_table(const Rows<Path>& paths, const PathSum& all, const char*
 }
 
 // Minimum share of the heap for a pattern to be shown.
-constexpr double kLeastWaste = 0.001;
+constexpr double kMinWaste = 0.001;
 
 bool is_small(std::uint64_t part, std::uint64_t whole, double least, const HeapDumpView& view) {
   return view.limit != 0 && static_cast<double>(part) < static_cast<double>(whole) * least;
@@ -454,7 +454,7 @@ std::string waste_text(const pb::HeapWaste& waste, const HeapDumpView& view) {
       {{"TO WIN", Align::kRight}, {"TAKEN", Align::kRight}, {"COUNT", Align::kRight}, {"WHAT"}});
   std::uint64_t small = 0, small_bytes = 0;
   for (const pb::WastePattern& pattern : waste.patterns()) {
-    if (is_small(pattern.bytes_to_win(), waste.snapshot().heap_bytes(), kLeastWaste, view)) {
+    if (is_small(pattern.bytes_to_win(), waste.snapshot().heap_bytes(), kMinWaste, view)) {
       ++small;
       small_bytes += pattern.bytes_to_win();
       continue;

@@ -2,7 +2,7 @@
 #include "daemon/ctl/snapshot/whole_image.h"
 
 #include "daemon/snapshot/file/heap_file_reader.h"
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 #include "daemon/snapshot/types/source_files.h"
 #include "daemon/util/status_macros.h"
 
@@ -36,7 +36,7 @@ absl::StatusOr<HeapImage> read_whole_tables(const std::string& path) {
 absl::Status add_types(HeapImage& image, const std::vector<std::string>& cmt) {
   SourceFiles files(image.info.program, image.info.ocaml_version, {}, BuildProof::of(image));
   for (const std::string& path : cmt) RETURN_IF_ERROR(files.add(path));
-  give_types(image, [&](const std::string& unit) { return files.find(unit); });
+  assign_types(image, [&](const std::string& unit) { return files.find(unit); });
   const TypingResult& found = image.types_found;
   if (cmt.empty() || found.modules != 0 || found.by_site != 0) return absl::OkStatus();
   if (!found.other_builds.empty()) {

@@ -23,7 +23,7 @@
 namespace memprofd {
 namespace {
 
-// ------------------------------------------------------------ in the nursery
+// ------------------------------------------------------------ in the fork server
 
 struct FileMessage {
   struct {
@@ -31,21 +31,21 @@ struct FileMessage {
     std::uint64_t mark = 0;
   } process;
   iovec text{&process, sizeof process};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * MemoryService::kMostFiles)] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * MemoryService::kMaxFiles)] = {};
   msghdr header{
       .msg_iov = &text, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
 };
 
 // Returns false at the end of memprofd.
-bool receive(int nursery, MemoryService& service) {
+bool receive(int channel, MemoryService& service) {
   for (;;) {
     FileMessage message;
-    const ssize_t got = ::recvmsg(nursery, &message.header, MSG_CMSG_CLOEXEC);
+    const ssize_t got = ::recvmsg(channel, &message.header, MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
     if (rights == nullptr ||
-        rights->cmsg_len < CMSG_LEN(sizeof(int) * (MemoryService::kMostFiles - 1)))
+        rights->cmsg_len < CMSG_LEN(sizeof(int) * (MemoryService::kMaxFiles - 1)))
       continue;
     service = MemoryService();  // the previous one may have had a window
     std::memcpy(service.files, CMSG_DATA(rights),
@@ -76,7 +76,7 @@ void leave_signals_to_memprofd() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void run_nursery(int socket) {
+[[noreturn]] void run_fork_server(int socket) {
   leave_signals_to_memprofd();
   ::prctl(PR_SET_NAME, "memprofd-memory");
   constexpr int kNursery = 0;
@@ -98,8 +98,8 @@ void leave_signals_to_memprofd() {
 
 // --------------------------------------------------------------- in memprofd
 
-Mutex nursery_mutex;
-int nursery_socket ABSL_GUARDED_BY(nursery_mutex) = -1;  // of the process's life
+Mutex fork_server_mutex;
+int fork_server_socket ABSL_GUARDED_BY(fork_server_mutex) = -1;  // of the process's life
 
 struct SocketPair {
   UniqueFd ours, theirs;
@@ -114,41 +114,41 @@ absl::StatusOr<SocketPair> make_sockets(int pid) {
 }
 
 // for_pid: the target that the fork is for.
-absl::Status fork_nursery(int for_pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(nursery_mutex) {
+absl::Status launch_fork_server(int for_pid) ABSL_EXCLUSIVE_LOCKS_REQUIRED(fork_server_mutex) {
   auto sockets = make_sockets(for_pid);
   if (!sockets.ok()) return sockets.status();
   const pid_t pid = ::fork();
-  if (pid == 0) run_nursery(sockets->theirs.get());
+  if (pid == 0) run_fork_server(sockets->theirs.get());
   if (pid < 0) {
     return absl::ErrnoToStatus(
         errno, absl::StrCat("cannot fork to read the memory of pid ", for_pid,
                             ", raise the limit of processes (TasksMax=, ulimit -u)"));
   }
-  if (nursery_socket >= 0) ::close(nursery_socket);
-  nursery_socket = sockets->ours.release();
+  if (fork_server_socket >= 0) ::close(fork_server_socket);
+  fork_server_socket = sockets->ours.release();
   return absl::OkStatus();
 }
 
-bool send(int nursery, const MemoryService& service) {
+bool send(int channel, const MemoryService& service) {
   FileMessage message;
   message.process.pid = service.pid;
   message.process.mark = service.mark;
-  const std::size_t bytes = sizeof(int) * (service.window_file() < 0 ? MemoryService::kMostFiles - 1
-                                                                     : MemoryService::kMostFiles);
+  const std::size_t bytes = sizeof(int) * (service.window_file() < 0 ? MemoryService::kMaxFiles - 1
+                                                                     : MemoryService::kMaxFiles);
   message.header.msg_controllen = CMSG_SPACE(bytes);
   cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
   rights->cmsg_level = SOL_SOCKET;
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(bytes);
   std::memcpy(CMSG_DATA(rights), service.files, bytes);
-  return ::sendmsg(nursery, &message.header, MSG_NOSIGNAL) >= 0;
+  return ::sendmsg(channel, &message.header, MSG_NOSIGNAL) >= 0;
 }
 
 }  // namespace
 
-void start_memory_nursery() {
-  const MutexLock lock(nursery_mutex);
-  if (nursery_socket < 0) (void)fork_nursery(0);
+void start_memory_fork_server() {
+  const MutexLock lock(fork_server_mutex);
+  if (fork_server_socket < 0) (void)launch_fork_server(0);
 }
 
 absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
@@ -158,10 +158,10 @@ absl::StatusOr<UniqueFd> start_memory_server(const MemoryFiles& files) {
       files.pid,
       files.mark,
       {sockets->theirs.get(), files.mem.get(), files.maps.get(), files.window.get()}};
-  const MutexLock lock(nursery_mutex);
-  if (nursery_socket >= 0 && send(nursery_socket, sent)) return std::move(sockets->ours);
-  if (absl::Status forked = fork_nursery(files.pid); !forked.ok()) return forked;
-  if (send(nursery_socket, sent)) return std::move(sockets->ours);
+  const MutexLock lock(fork_server_mutex);
+  if (fork_server_socket >= 0 && send(fork_server_socket, sent)) return std::move(sockets->ours);
+  if (absl::Status forked = launch_fork_server(files.pid); !forked.ok()) return forked;
+  if (send(fork_server_socket, sent)) return std::move(sockets->ours);
   return absl::UnavailableError("the process that reads targets' memory has ended");
 }
 

@@ -12,7 +12,7 @@
 // pid, unless the mark identifies the address space. It also makes the kernel separate pages that a
 // process shares with its copies.
 //
-//     memprofd ══ socket ══ nursery           forked once, while memprofd is small
+//     memprofd ══ socket ══ fork server       forked once, while memprofd is small
 //        ║                     └─ forks ─┐
 //        ╚═══════════ socket ═════════ server   one a target; ends when the socket does
 #pragma once
@@ -85,9 +85,9 @@ constexpr std::size_t kMemoryMarkBytes = 16;
 // Larger windows are slower: the data would fall out of the processor's cache before it is used.
 constexpr std::uint32_t kMemoryWindowBytes = 512u << 10;
 
-// Forks the nursery, unless there is one. Call it while this process is small and has no threads.
-// Otherwise start_memory_server() does it.
-void start_memory_nursery();
+// Forks the fork server, unless there is one. Call it while this process is small and has no
+// threads. Otherwise start_memory_server() does it.
+void start_memory_fork_server();
 
 // Starts a server for these files and returns the socket to it, which may be used immediately.
 // kUnavailable if that is impossible. If the server could not be created, the socket is closed at

@@ -11,12 +11,12 @@
 namespace memprofd {
 
 struct MemoryService {
-  static constexpr int kMostFiles = 4;  // the socket and MemoryFiles
+  static constexpr int kMaxFiles = 4;  // the socket and MemoryFiles
 
   int pid = 0;
-  std::uint64_t mark = 0;                    // of MemoryFiles
-  int files[kMostFiles] = {-1, -1, -1, -1};  // existing ones come first
-  std::byte* window = nullptr;               // in the server, if it has one
+  std::uint64_t mark = 0;                   // of MemoryFiles
+  int files[kMaxFiles] = {-1, -1, -1, -1};  // existing ones come first
+  std::byte* window = nullptr;              // in the server, if it has one
 
   int socket() const { return files[0]; }
   int mem() const { return files[1]; }

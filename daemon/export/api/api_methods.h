@@ -69,17 +69,17 @@ void each_query_method(QueryService& queries, const Visit& visit) {
 template <typename Visit>
 void each_control_method(ProfilerService& service, ControlService& control, const Visit& visit) {
   namespace pb = ::memprof::v1;
-  const auto visit_command =
-      [&]<typename Request, typename Response>(
-          const char* rpc, const char* route,
-          absl::StatusOr<Response> (ControlService::*run)(const Request&, const AskedProcess&)) {
-        visit(Method<Request, Response>{
-            rpc, route, Role::kControlProgram, Queue::kCalls,
-            [](const Request& request) { return AuditLine{name_of(request)}; },
-            [&control, run](const Request& request, const MethodCall& call) {
-              return (control.*run)(request, call.process);
-            }});
-      };
+  const auto visit_command = [&]<typename Request, typename Response>(
+                                 const char* rpc, const char* route,
+                                 absl::StatusOr<Response> (ControlService::*run)(
+                                     const Request&, const RequestedProcess&)) {
+    visit(Method<Request, Response>{
+        rpc, route, Role::kControlProgram, Queue::kCalls,
+        [](const Request& request) { return AuditLine{name_of(request)}; },
+        [&control, run](const Request& request, const MethodCall& call) {
+          return (control.*run)(request, call.process);
+        }});
+  };
   visit_command("Attach", "attach", &ControlService::attach);
   visit_command("Detach", "detach", &ControlService::detach);
   visit_command("SetRate", "rate", &ControlService::set_rate);

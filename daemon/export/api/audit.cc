@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/util/about_pid.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/log.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -21,7 +21,7 @@ namespace {
 // Lines per minute and user.
 constexpr std::uint64_t kDoneLines = 600, kRefusedLines = 20;
 // Users with a count of their own; only an attack has more.
-constexpr std::size_t kMostUsers = 256;
+constexpr std::size_t kMaxUsers = 256;
 
 std::atomic<std::uint64_t> unlogged = 0;
 
@@ -33,7 +33,7 @@ class LinesOfUsers {
     if (user.empty()) return true;
     const auto now = std::chrono::steady_clock::now();
     const MutexLock lock(mutex_);
-    if (users_.size() >= kMostUsers && !users_.contains(user)) forget_one();
+    if (users_.size() >= kMaxUsers && !users_.contains(user)) forget_one();
     Lines& lines = users_[user];
     if (now - lines.since >= std::chrono::minutes(1)) {
       left_out = lines.left_out;
@@ -77,10 +77,10 @@ std::uint64_t unlogged_requests() { return unlogged; }
 void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome,
            std::string_view done) {
   std::uint64_t left_out = 0;
-  if (!lines().may_write(Asker::current(), outcome.ok(), left_out)) return;
+  if (!lines().may_write(ScopedUser::current(), outcome.ok(), left_out)) return;
   if (left_out != 0) {
-    log_warning("{}: {} requests were not logged, because there were too many", Asker::current(),
-                left_out);
+    log_warning("{}: {} requests were not logged, because there were too many",
+                ScopedUser::current(), left_out);
   }
   const std::string line =
       absl::StrCat("pid ", pid, ": ", absl::string_view(what.data(), what.size()), " by ",

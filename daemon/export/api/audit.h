@@ -15,7 +15,7 @@ namespace memprofd {
 // Logs "pid 4242: attach (rate 1e-05/word) by user 0, process 77: done", or "refused" with the
 // reason; a refusal is a warning. what: the request with details; who: the client as the server
 // knows it; done: remarks about a completed request. The limit applies to the user of this thread
-// (util/asker.h).
+// (util/scoped_user.h).
 void audit(int pid, std::string_view what, std::string_view who, const absl::Status& outcome,
            std::string_view done = "");
 

@@ -58,7 +58,7 @@ absl::StatusOr<std::optional<std::uint64_t>> native_interval_of(const pb::Attach
 }  // namespace
 
 absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachRequest& request,
-                                                          const AskedProcess& process) {
+                                                          const RequestedProcess& process) {
   RETURN_IF_ERROR(check_process(service_, process));
   const double rate = request.sampling_rate();
   if (rate != 0) RETURN_IF_ERROR(check_rate(rate));
@@ -95,7 +95,7 @@ absl::StatusOr<pb::AttachResponse> ControlService::attach(const pb::AttachReques
 }
 
 absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachRequest& request,
-                                                          const AskedProcess& process) {
+                                                          const RequestedProcess& process) {
   RETURN_IF_ERROR(check_process(service_, process));
   RETURN_IF_ERROR(service_.detach(process));
   pb::DetachResponse response;
@@ -110,8 +110,8 @@ absl::StatusOr<pb::DetachResponse> ControlService::detach(const pb::DetachReques
 }
 
 absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
-    const pb::TakeSnapshotRequest& request, const AskedProcess& process, const HeapClient& client,
-    HeapContents contents) {
+    const pb::TakeSnapshotRequest& request, const RequestedProcess& process,
+    const HeapClient& client, HeapContents contents) {
   RETURN_IF_ERROR(check_process(service_, process));
   ASSIGN_OR_RETURN(HeapRequest asked, heap_request(request, contents));
   asked.process = process;
@@ -119,7 +119,7 @@ absl::StatusOr<pb::SnapshotSummary> ControlService::take_snapshot(
 }
 
 absl::StatusOr<pb::SetRateResponse> ControlService::set_rate(const pb::SetRateRequest& request,
-                                                             const AskedProcess& process) {
+                                                             const RequestedProcess& process) {
   RETURN_IF_ERROR(check_process(service_, process));
   const double rate = request.sampling_rate();
   if (rate != 0 || !request.has_max_overhead()) RETURN_IF_ERROR(check_rate(rate));

@@ -9,7 +9,7 @@
 
 namespace memprofd {
 
-// Thread-safe. Each AskedProcess is the process of a request and the user who asks. All calls:
+// Thread-safe. Each RequestedProcess is the process of a request and the user who asks. All calls:
 // kInvalidArgument for an invalid request, otherwise the errors of ProfilerService.
 class ControlService {
  public:
@@ -17,15 +17,15 @@ class ControlService {
   explicit ControlService(ProfilerService& service) : service_(service) {}
 
   absl::StatusOr<::memprof::v1::AttachResponse> attach(const ::memprof::v1::AttachRequest& request,
-                                                       const AskedProcess& process);
+                                                       const RequestedProcess& process);
   absl::StatusOr<::memprof::v1::DetachResponse> detach(const ::memprof::v1::DetachRequest& request,
-                                                       const AskedProcess& process);
+                                                       const RequestedProcess& process);
   absl::StatusOr<::memprof::v1::SetRateResponse> set_rate(
-      const ::memprof::v1::SetRateRequest& request, const AskedProcess& process);
+      const ::memprof::v1::SetRateRequest& request, const RequestedProcess& process);
 
   // Hands the file to the client; returns the summary when the file is complete.
   absl::StatusOr<::memprof::v1::SnapshotSummary> take_snapshot(
-      const ::memprof::v1::TakeSnapshotRequest& request, const AskedProcess& process,
+      const ::memprof::v1::TakeSnapshotRequest& request, const RequestedProcess& process,
       const HeapClient& client, HeapContents contents = HeapContents::kNone);
 
  private:

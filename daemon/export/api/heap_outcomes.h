@@ -28,7 +28,7 @@ class HeapOutcomes {
   void count_taken(int pid, std::uint64_t attached_ns) {
     const MutexLock lock(mutex_);
     ++taken_[{attached_ns, pid}];
-    if (taken_.size() > kMostTargets) taken_.erase(taken_.begin());
+    if (taken_.size() > kMaxTargets) taken_.erase(taken_.begin());
   }
   // Counts the duration of a snapshot and of its pause. Any thread.
   void count_times(double seconds, double pause_seconds) {
@@ -58,7 +58,7 @@ class HeapOutcomes {
 
  private:
   // Number of targets that are remembered; the one that was attached first is forgotten first.
-  static constexpr std::size_t kMostTargets = 4096;
+  static constexpr std::size_t kMaxTargets = 4096;
 
   struct Name {
     absl::StatusCode code;

@@ -17,7 +17,7 @@
 #include "daemon/export/api/audit.h"
 #include "daemon/export/api/request_checks.h"
 #include "daemon/export/clients/answer_turns.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 
 namespace memprofd {
 
@@ -33,7 +33,7 @@ enum class Role : std::uint8_t {
 // Where a call waits if many are made. Commands over HTTP wait nowhere.
 enum class Queue : std::uint8_t {
   kNone,     // nowhere
-  kCalls,    // gRPC: as one of GrpcAccess::kMostCalls; HTTP: nowhere
+  kCalls,    // gRPC: as one of GrpcAccess::kMaxCalls; HTTP: nowhere
   kAnswers,  // for a turn; for answers that take a processor and memory for a while
   kTargets,  // gRPC: as kCalls; HTTP: as kAnswers
   kValues,   // gRPC: as kCalls; HTTP: for a turn of published values
@@ -67,7 +67,7 @@ void audit_call(const AuditWords<Request>& words, const Request& request, int pi
 }
 
 struct MethodCall {
-  AskedProcess process;         // of the request, and the user whose it has to be
+  RequestedProcess process;     // of the request, and the user whose it has to be
   std::function<bool()> waits;  // whether the client still waits for the answer
 };
 
@@ -83,7 +83,7 @@ struct Method {
   std::function<absl::StatusOr<Response>(const Request&, const MethodCall&)> answer;
   // Remarks about a completed call in the log.
   std::function<std::string(const Response&)> done = [](const Response&) { return ""; };
-  std::function<AskedProcess(const Request&)> process = &process_in<Request>;
+  std::function<RequestedProcess(const Request&)> process = &process_in<Request>;
   // The role over gRPC where it depends on the request.
   Role (*role_of)(const Request&) = nullptr;
 };
@@ -91,7 +91,7 @@ struct Method {
 // Not thread-safe, except that send() may be called from any one thread at a time.
 template <typename Message>
 struct StreamCall {
-  AskedProcess process;                      // as MethodCall's
+  RequestedProcess process;                  // as MethodCall's
   std::function<bool(const Message&)> send;  // false: the client has gone
   std::function<bool()> waits;               // whether the client is still there
   // Waits until then; false: the stream should end.

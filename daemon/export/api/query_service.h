@@ -17,8 +17,8 @@
 #include "daemon/export/api/answer_pages.h"
 #include "daemon/history/profile.h"
 #include "daemon/history/snapshot_source.h"
-#include "daemon/model/asked_process.h"
 #include "daemon/model/discovery.h"
+#include "daemon/model/requested_process.h"
 #include "memprof/v1/profiler.pb.h"
 
 namespace memprofd {

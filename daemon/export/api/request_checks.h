@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/export/api/service.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -18,8 +18,8 @@ inline absl::Status check_pid(int pid) {
 
 // The process that a request is about, for a user who may inspect all. Pid 0: about none.
 template <typename Request>
-AskedProcess process_in(const Request& request) {
-  AskedProcess process;
+RequestedProcess process_in(const Request& request) {
+  RequestedProcess process;
   if constexpr (requires { request.options().pid(); }) return process_in(request.options());
   if constexpr (requires { request.snapshot().pid(); }) return process_in(request.snapshot());
   if constexpr (requires { request.values().pid(); }) return process_in(request.values());
@@ -31,7 +31,7 @@ AskedProcess process_in(const Request& request) {
 }
 
 // Checks that the process of a request is the intended one, if the request identifies it.
-inline absl::Status check_process(ProfilerService& service, const AskedProcess& process) {
+inline absl::Status check_process(ProfilerService& service, const RequestedProcess& process) {
   RETURN_IF_ERROR(check_pid(process.pid));
   if (process.start_time_ticks == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::uint64_t ticks, service.process_start_ticks(process.pid));

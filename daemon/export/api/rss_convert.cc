@@ -104,7 +104,7 @@ pb::MemoryParts to_proto(const MemoryParts& parts) {
 
 absl::StatusOr<pb::GetRssResponse> get_rss(ProfilerService& service,
                                            const pb::GetRssRequest& request,
-                                           const AskedProcess& process) {
+                                           const RequestedProcess& process) {
   RETURN_IF_ERROR(check_pid(process.pid));
   ASSIGN_OR_RETURN(const RssReport report,
                    service.account_rss(process, {.owners = request.owners()}));

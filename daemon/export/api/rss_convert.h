@@ -18,6 +18,6 @@ namespace memprofd {
 // Returns the errors of gRPC's GetRss.
 absl::StatusOr<::memprof::v1::GetRssResponse> get_rss(ProfilerService& service,
                                                       const ::memprof::v1::GetRssRequest& request,
-                                                      const AskedProcess& process);
+                                                      const RequestedProcess& process);
 
 }  // namespace memprofd

@@ -15,9 +15,9 @@
 #include "daemon/export/api/trace_options.h"
 #include "daemon/history/snapshot.h"
 #include "daemon/query/observe_mode_rules.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/guard.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 #include "daemon/util/utf8.h"
@@ -236,7 +236,7 @@ absl::StatusOr<UserSlots::Slot> TraceService::take_slot() {
     const MutexLock lock(mutex_);
     if (stopping_) return absl::UnavailableError(kDaemonStops);
   }
-  return running_.take(Asker::current());
+  return running_.take(ScopedUser::current());
 }
 
 absl::Status TraceService::begin(Listed listed, UserSlots::Slot slot) {

@@ -20,7 +20,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/method.h"
 #include "daemon/history/snapshot_source.h"
-#include "daemon/model/asked_process.h"
+#include "daemon/model/requested_process.h"
 #include "daemon/trace/recorder.h"
 #include "daemon/trace/trace_files.h"
 #include "daemon/util/threads/mutex.h"

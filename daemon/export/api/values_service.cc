@@ -108,14 +108,14 @@ void add_durations(const Durations& durations, pb::Durations& out) {
 
 void put_value(const Value& value, pb::Value& out);
 
-void add_domain(const PublishedValue::OfLane& of_lane, pb::DomainShare& out) {
-  out.set_is_others(of_lane.lane == MEMPROF_VALUES_SHARED_LANE);
-  if (!out.is_others()) out.set_domain(of_lane.lane);
-  out.set_hits(of_lane.hits);
-  out.set_starts(of_lane.starts);
-  out.set_stops(of_lane.stops);
-  out.set_seconds(of_lane.seconds);
-  out.set_max_seconds(of_lane.max_seconds);
+void add_domain(const PublishedValue::PerDomainCounts& counts, pb::DomainShare& out) {
+  out.set_is_others(counts.lane == MEMPROF_VALUES_SHARED_LANE);
+  if (!out.is_others()) out.set_domain(counts.lane);
+  out.set_hits(counts.hits);
+  out.set_starts(counts.starts);
+  out.set_stops(counts.stops);
+  out.set_seconds(counts.seconds);
+  out.set_max_seconds(counts.max_seconds);
 }
 
 pb::Reported to_proto(const PublishedValue& one, std::uint64_t now_ns) {
@@ -130,7 +130,8 @@ pb::Reported to_proto(const PublishedValue& one, std::uint64_t now_ns) {
   out.set_seconds(one.seconds);
   out.set_max_seconds(one.max_seconds);
   if (one.durations != nullptr) add_durations(*one.durations, *out.mutable_durations());
-  for (const PublishedValue::OfLane& of_lane : one.lanes) add_domain(of_lane, *out.add_domains());
+  for (const PublishedValue::PerDomainCounts& counts : one.lanes)
+    add_domain(counts, *out.add_domains());
   if (one.has_value()) put_value(one.value, *out.mutable_value());
   out.set_is_bool(one.type == MEMPROF_VALUE_BOOL);
   if (const auto age = one.age_seconds(now_ns)) out.set_age_seconds(*age);
@@ -269,7 +270,7 @@ absl::StatusOr<pb::ListValuesResponse> answer_values(
 }
 
 absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
-    const pb::ListValuesRequest& request, const AskedProcess& process,
+    const pb::ListValuesRequest& request, const RequestedProcess& process,
     const std::function<bool()>& wanted) {
   return answer_values(request, [&](const ValuesRequest& asked) {
     return service_.read_values(process, asked, wanted);
@@ -278,7 +279,7 @@ absl::StatusOr<pb::ListValuesResponse> ValuesService::list_values(
 
 absl::StatusOr<ValuesStream> ValuesStream::open(ProfilerService& service,
                                                 const pb::WatchValuesRequest& request,
-                                                const AskedProcess& process) {
+                                                const RequestedProcess& process) {
   ASSIGN_OR_RETURN(ValuesRequest asked, checked(request.values()));
   if (asked.graph_nodes > 0) {
     return absl::InvalidArgumentError("graphs cannot be watched: list the values with them");
@@ -325,7 +326,7 @@ absl::Status watch_values(ProfilerService& service, const pb::WatchValuesRequest
 }
 
 absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest& request,
-                                                         const AskedProcess& process) {
+                                                         const RequestedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   pb::ResumeResponse response;
   ASSIGN_OR_RETURN(const std::uint32_t waiting, service_.resume(process));
@@ -334,7 +335,7 @@ absl::StatusOr<pb::ResumeResponse> ValuesService::resume(const pb::ResumeRequest
 }
 
 absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest& request,
-                                                         const AskedProcess& process) {
+                                                         const RequestedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   PublishedControl control{.pattern = request.pattern()};
   for (const pb::ReportedLabel& label : request.labels()) {
@@ -349,7 +350,7 @@ absl::StatusOr<pb::AdjustResponse> ValuesService::adjust(const pb::AdjustRequest
 }
 
 absl::StatusOr<pb::KeepValuesResponse> ValuesService::keep(const pb::KeepValuesRequest& request,
-                                                           const AskedProcess& process) {
+                                                           const RequestedProcess& process) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   ASSIGN_OR_RETURN(
       const std::vector<std::string> names,
@@ -360,7 +361,7 @@ absl::StatusOr<pb::KeepValuesResponse> ValuesService::keep(const pb::KeepValuesR
 }
 
 absl::StatusOr<pb::AskResponse> ValuesService::ask(const pb::AskRequest& request,
-                                                   const AskedProcess& process,
+                                                   const RequestedProcess& process,
                                                    const std::function<bool()>& wanted) {
   RETURN_IF_ERROR(check_pid(request.pid()));
   const double seconds = request.timeout_seconds() == 0 ? kUsualTimeout : request.timeout_seconds();
@@ -385,7 +386,7 @@ absl::StatusOr<pb::GetValueHistoryResponse> ValuesService::history(
     const pb::GetValueHistoryRequest& request, const std::optional<ProcessUser>& user) {
   ASSIGN_OR_RETURN(const ProfileSnapshotPtr target, service_.snapshot(request.pid()));
   if (request.with_lines()) {
-    const AskedProcess process(request.pid(), target->info.program.start_time_ticks, user);
+    const RequestedProcess process(request.pid(), target->info.program.start_time_ticks, user);
     RETURN_IF_ERROR(check_is_meant(process, process.start_time_ticks, target->info.owner));
     if (user && is_active(target->info.state)) {
       RETURN_IF_ERROR(check_is_meant_now(ProcFs(), process));

@@ -24,7 +24,7 @@ absl::StatusOr<::memprof::v1::ListValuesResponse> answer_values(
     const ::memprof::v1::ListValuesRequest& request,
     const std::function<absl::StatusOr<ValuesAnswer>(const ValuesRequest&)>& read);
 
-// Thread-safe. Each AskedProcess is the process of a request and the user who asks.
+// Thread-safe. Each RequestedProcess is the process of a request and the user who asks.
 class ValuesService {
  public:
   // service must outlive this.
@@ -33,20 +33,20 @@ class ValuesService {
   // wanted: whether a client still waits. kInvalidArgument for an invalid request, otherwise the
   // errors of ProfilerService.
   absl::StatusOr<::memprof::v1::ListValuesResponse> list_values(
-      const ::memprof::v1::ListValuesRequest& request, const AskedProcess& process,
+      const ::memprof::v1::ListValuesRequest& request, const RequestedProcess& process,
       const std::function<bool()>& wanted);
 
   absl::StatusOr<::memprof::v1::ResumeResponse> resume(const ::memprof::v1::ResumeRequest& request,
-                                                       const AskedProcess& process);
+                                                       const RequestedProcess& process);
 
   absl::StatusOr<::memprof::v1::AdjustResponse> adjust(const ::memprof::v1::AdjustRequest& request,
-                                                       const AskedProcess& process);
+                                                       const RequestedProcess& process);
 
   absl::StatusOr<::memprof::v1::KeepValuesResponse> keep(
-      const ::memprof::v1::KeepValuesRequest& request, const AskedProcess& process);
+      const ::memprof::v1::KeepValuesRequest& request, const RequestedProcess& process);
 
   absl::StatusOr<::memprof::v1::AskResponse> ask(const ::memprof::v1::AskRequest& request,
-                                                 const AskedProcess& process,
+                                                 const RequestedProcess& process,
                                                  const std::function<bool()>& wanted);
 
   // Every user may see the numbers, which are also in metrics. Only the owner of the target, which
@@ -66,26 +66,26 @@ class ValuesStream {
   // program of the first one; another program in the process or at the pid is kNotFound.
   static absl::StatusOr<ValuesStream> open(ProfilerService& service,
                                            const ::memprof::v1::WatchValuesRequest& request,
-                                           const AskedProcess& process);
+                                           const RequestedProcess& process);
 
   // Returns the errors of ValuesService::list_values().
   absl::StatusOr<::memprof::v1::WatchValuesResponse> next(const std::function<bool()>& wanted);
   std::chrono::nanoseconds period() const { return period_; }
 
  private:
-  ValuesStream(ProfilerService& service, const AskedProcess& process, ValuesRequest asked,
+  ValuesStream(ProfilerService& service, const RequestedProcess& process, ValuesRequest asked,
                std::chrono::nanoseconds period)
       : service_(&service), process_(process), asked_(std::move(asked)), period_(period) {}
 
   ProfilerService* service_;
-  AskedProcess process_;
+  RequestedProcess process_;
   ValuesRequest asked_;
   std::chrono::nanoseconds period_;
   std::unique_ptr<ValueWatch> watch_ = std::make_unique<ValueWatch>();
 };
 
 // Sends the values whenever some have changed, until the client leaves or the program ends. Errors
-// as of ValuesStream.
+// as for ValuesStream.
 absl::Status watch_values(ProfilerService& service,
                           const ::memprof::v1::WatchValuesRequest& request,
                           const StreamCall<::memprof::v1::WatchValuesResponse>& call);

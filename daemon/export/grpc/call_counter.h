@@ -16,7 +16,7 @@ namespace memprofd {
 class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   // At once: each is a stream with a thread, for as long as its client likes.
-  static constexpr int kMostReflections = 8;
+  static constexpr int kMaxReflections = 8;
 
   explicit CallCounter(std::shared_ptr<ServerStats> stats)
       : stats_(std::move(stats)), unread_(stats_) {}
@@ -28,7 +28,7 @@ class CallCounter : public grpc::experimental::ServerInterceptorFactoryInterface
  private:
   const std::shared_ptr<ServerStats> stats_;
   UnreadAnswers unread_;
-  UserSlots reflections_{kMostReflections, "streams of reflection are open"};
+  UserSlots reflections_{kMaxReflections, "streams of reflection are open"};
 };
 
 }  // namespace memprofd

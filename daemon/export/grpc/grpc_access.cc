@@ -59,12 +59,12 @@ std::optional<ProcessUser> GrpcAccess::user_for(const GrpcCaller& caller) const 
   return ProcessUser{caller.peer->uid, caller.peer->gid};
 }
 
-absl::StatusOr<AskedProcess> GrpcAccess::process_for(const GrpcCaller& caller, int pid,
-                                                     std::uint64_t start_time_ticks) const {
-  AskedProcess asked(pid, start_time_ticks, user_for(caller));
+absl::StatusOr<RequestedProcess> GrpcAccess::process_for(const GrpcCaller& caller, int pid,
+                                                         std::uint64_t start_time_ticks) const {
+  RequestedProcess asked(pid, start_time_ticks, user_for(caller));
   if (!asked.user || pid <= 0) {
     const absl::Status allowed = check_control(caller);
-    return allowed.ok() ? asked : absl::StatusOr<AskedProcess>(allowed);
+    return allowed.ok() ? asked : absl::StatusOr<RequestedProcess>(allowed);
   }
   ASSIGN_OR_RETURN(const OwnedProcess process, identify_process(ProcFs(), asked));
   asked.start_time_ticks = process.start_time_ticks;

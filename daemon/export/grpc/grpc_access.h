@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/export/grpc/unix_listener.h"
-#include "daemon/model/asked_process.h"
-#include "daemon/util/asker.h"
+#include "daemon/model/requested_process.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/user_slots.h"
 
 namespace grpc {
@@ -46,17 +46,17 @@ class GrpcAccess {
  public:
   // Calls that wait or are answered at once, each on a thread of the server's; those that have
   // places of their own (streams, turns) left out.
-  static constexpr int kMostCalls = 32;
+  static constexpr int kMaxCalls = 32;
 
   // One call, as long as it lasts: its thread works for the caller's user.
   class Call {
    public:
     Call(UserSlots::Slot slot, const std::string& user)
-        : slot_(std::move(slot)), asker_(std::make_unique<Asker>(user)) {}
+        : slot_(std::move(slot)), user_(std::make_unique<ScopedUser>(user)) {}
 
    private:
     UserSlots::Slot slot_;
-    std::unique_ptr<Asker> asker_;
+    std::unique_ptr<ScopedUser> user_;
   };
   // kResourceExhausted: too many calls are under way, or of this user.
   absl::StatusOr<Call> begin(const grpc::ServerContextBase& context) const;
@@ -70,15 +70,15 @@ class GrpcAccess {
   // The process of a request, for a caller who may control it. If the program's owner decides, the
   // result stands for that process and that user from then on, whoever has its pid next, and
   // whatever it becomes. start_time_ticks: from the client; 0: any process with the pid.
-  absl::StatusOr<AskedProcess> process_for(const GrpcCaller& caller, int pid,
-                                           std::uint64_t start_time_ticks = 0) const;
+  absl::StatusOr<RequestedProcess> process_for(const GrpcCaller& caller, int pid,
+                                               std::uint64_t start_time_ticks = 0) const;
   // The user whose programs the caller may control; nothing: every user's, if check_control()
   // succeeds.
   std::optional<ProcessUser> user_for(const GrpcCaller& caller) const;
 
  private:
   const GrpcAccessOptions options_;
-  mutable UserSlots calls_{kMostCalls, "calls are under way"};
+  mutable UserSlots calls_{kMaxCalls, "calls are under way"};
 };
 
 }  // namespace memprofd

@@ -82,8 +82,8 @@ class GrpcMethods final : public grpc::Service {
   }
 
   // The process that a request is about, for a caller who may make it.
-  absl::StatusOr<AskedProcess> allowed(const GrpcCaller& caller, Role role,
-                                       AskedProcess process) const {
+  absl::StatusOr<RequestedProcess> allowed(const GrpcCaller& caller, Role role,
+                                           RequestedProcess process) const {
     const bool is_about_one =
         role == Role::kControlProgram || (role == Role::kInspectProgram && process.pid != 0);
     if (role == Role::kInspectProgram && process.pid < 0) return check_pid(process.pid);
@@ -102,7 +102,7 @@ class GrpcMethods final : public grpc::Service {
     const auto admission = admit(method.queue, context);
     if (!admission.ok()) return to_grpc(admission.status());
     const GrpcCaller caller = GrpcAccess::caller(context);
-    const AskedProcess asked = method.process(request);
+    const RequestedProcess asked = method.process(request);
     const Role role = method.role_of == nullptr ? method.role : method.role_of(request);
     const auto process = allowed(caller, role, asked);
     const auto waits = [&context] { return !context.IsCancelled(); };
@@ -119,7 +119,7 @@ class GrpcMethods final : public grpc::Service {
     const auto slot = queues_.streams.take(context);
     if (!slot) return no_stream_left();
     const GrpcCaller caller = GrpcAccess::caller(context);
-    const AskedProcess asked = process_in(request);
+    const RequestedProcess asked = process_in(request);
     const auto process = allowed(caller, stream.role, asked);
     bool is_logged = false;
     const auto log = [&](const absl::Status& outcome, std::string_view done) {

@@ -19,7 +19,7 @@ struct GrpcQueues {
 
   static constexpr AnswerLimits kAnswers{.waiting = 16};
   // Answers that are made or awaited at the same time, without streams.
-  static constexpr int kMostAnswers = static_cast<int>(kAnswers.at_once + kAnswers.waiting);
+  static constexpr int kMaxAnswers = static_cast<int>(kAnswers.at_once + kAnswers.waiting);
 
   StreamSlots streams;
   AnswerTurns answers{kAnswers};

@@ -38,8 +38,8 @@ constexpr std::chrono::seconds kGrace{1};
 // threads free.
 constexpr int kMaxThreads = 4 * StreamSlots::kSlots;
 // Calls without a place are refused at once; some threads are reserved for that.
-static_assert(StreamSlots::kSlots + UnreadAnswers::kMost + GrpcQueues::kMostAnswers +
-                  GrpcAccess::kMostCalls + CallCounter::kMostReflections + 12 <=
+static_assert(StreamSlots::kSlots + UnreadAnswers::kMax + GrpcQueues::kMaxAnswers +
+                  GrpcAccess::kMaxCalls + CallCounter::kMaxReflections + 12 <=
               kMaxThreads);
 // A client that disappears silently is detected after the sum of the keepalive times.
 constexpr int kHandshakeMs = 10'000;  // on TCP
@@ -116,7 +116,7 @@ struct GrpcServer::Impl {
   QueryService queries;
   QueryService live_sites;  // for snapshots; it keeps no pages
   const ServerFacts facts;
-  const std::shared_ptr<InnerHeaps> heaps;
+  const std::shared_ptr<HeapAnalyser> heaps;
   HeapService taken_heaps;
   KeptHeaps kept_heaps;
   std::deque<GrpcMethods> services;

@@ -19,7 +19,7 @@
 #include "daemon/export/api/trace_service.h"
 #include "daemon/export/grpc/grpc_access.h"
 #include "daemon/export/grpc/grpc_tls.h"
-#include "daemon/export/heaps/inner_heap.h"
+#include "daemon/export/heaps/heap_analyser.h"
 
 namespace memprofd {
 
@@ -31,7 +31,7 @@ struct GrpcServerOptions {
   std::shared_ptr<ServerStats> stats = std::make_shared<ServerStats>();
   std::shared_ptr<AnswerPages> answers = std::make_shared<AnswerPages>();
   ServerFacts facts = {};
-  std::shared_ptr<InnerHeaps> heaps = std::make_shared<InnerHeaps>();
+  std::shared_ptr<HeapAnalyser> heaps = std::make_shared<HeapAnalyser>();
   // A stream ends if its client accepts no data for this time.
   std::chrono::milliseconds stream_patience{30'000};
   // A connection without a call for this time is closed; an active client reconnects by itself.

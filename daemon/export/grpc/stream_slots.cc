@@ -27,7 +27,7 @@ bool wait_for_next(const grpc::ServerContext& context, StopSignal& stop,
 StreamSlots::StreamSlots(std::shared_ptr<ServerStats> stats, Clock::duration patience)
     : stats_(std::move(stats)), patience_(patience), thread_([this] {
         while (stop_.wait(std::min<Clock::duration>(kPatienceCheck, patience_)))
-          guarded("to find clients that do not read", [this] { end_who_does_not_read(); });
+          guarded("to find clients that do not read", [this] { end_stalled_streams(); });
       }) {}
 
 StreamSlots::~StreamSlots() {
@@ -55,7 +55,7 @@ void StreamSlots::set_writing(Stream& stream, std::optional<Clock::time_point> s
   stream.writing_since = since;
 }
 
-void StreamSlots::end_who_does_not_read() {
+void StreamSlots::end_stalled_streams() {
   const MutexLock lock(mutex_);
   const auto now = Clock::now();
   for (Stream& stream : streams_) {

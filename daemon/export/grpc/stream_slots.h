@@ -17,7 +17,7 @@
 
 #include "daemon/export/api/server_stats.h"
 #include "daemon/export/grpc/grpc_access.h"
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/stop_signal.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/user_slots.h"
@@ -57,7 +57,7 @@ class StreamSlots {
     Slot(Slot&& other) noexcept
         : slots_(std::exchange(other.slots_, nullptr)),
           stream_(other.stream_),
-          asker_(std::move(other.asker_)) {}
+          user_(std::move(other.user_)) {}
     Slot& operator=(Slot&&) = delete;
     ~Slot() {
       if (slots_ != nullptr) slots_->leave(stream_);
@@ -73,11 +73,11 @@ class StreamSlots {
    private:
     friend class StreamSlots;
     Slot(StreamSlots& slots, std::list<Stream>::iterator stream, const std::string& user)
-        : slots_(&slots), stream_(stream), asker_(std::make_unique<Asker>(user)) {}
+        : slots_(&slots), stream_(stream), user_(std::make_unique<ScopedUser>(user)) {}
 
     StreamSlots* slots_;
     std::list<Stream>::iterator stream_;
-    std::unique_ptr<Asker> asker_;  // its thread works for the stream's user
+    std::unique_ptr<ScopedUser> user_;  // its thread works for the stream's user
   };
 
   // Nothing if all places are taken, or all that the user may have. The places and the context must
@@ -90,7 +90,7 @@ class StreamSlots {
  private:
   void leave(std::list<Stream>::iterator stream);
   void set_writing(Stream& stream, std::optional<Clock::time_point> since);
-  void end_who_does_not_read();
+  void end_stalled_streams();
 
   const std::shared_ptr<ServerStats> stats_;  // counts those that are taken
   const Clock::duration patience_;

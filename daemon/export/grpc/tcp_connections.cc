@@ -71,7 +71,7 @@ TcpConnections::~TcpConnections() {
 
 std::size_t TcpConnections::end_idle() const {
   const std::vector<int> found = connections(port_);
-  if (found.size() <= kMost) return 0;
+  if (found.size() <= kMax) return 0;
   std::vector<Silent> all;
   for (const int number : found) {
     UniqueFd fd(::fcntl(number, F_DUPFD_CLOEXEC, 0));
@@ -79,11 +79,11 @@ std::size_t TcpConnections::end_idle() const {
     const std::uint32_t ms = silence_ms(fd.get());
     all.push_back({ms, std::move(fd)});
   }
-  if (all.size() <= kMost) return 0;
-  const auto stays = all.end() - kMost;
+  if (all.size() <= kMax) return 0;
+  const auto stays = all.end() - kMax;
   std::ranges::nth_element(all, stays, std::ranges::greater(), &Silent::ms);
   std::for_each(all.begin(), stays, [](const Silent& one) { ::shutdown(one.fd.get(), SHUT_RDWR); });
-  return all.size() - kMost;
+  return all.size() - kMax;
 }
 
 void TcpConnections::loop() {
@@ -95,7 +95,7 @@ void TcpConnections::loop() {
     stats_->grpc_cut_off += ended;
     if (ended > 0 && !is_logged) {
       log_warning("gRPC: closed {} connections on TCP port {}, because there were more than {}",
-                  ended, port_, kMost);
+                  ended, port_, kMax);
     }
     is_logged = ended > 0;
   }

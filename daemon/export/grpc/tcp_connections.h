@@ -17,7 +17,7 @@ namespace memprofd {
 
 class TcpConnections {
  public:
-  static constexpr std::size_t kMost = 128;
+  static constexpr std::size_t kMax = 128;
 
   // Checks on a thread of its own. stats: counts the closed connections.
   TcpConnections(std::uint16_t port, std::shared_ptr<ServerStats> stats);

@@ -173,7 +173,7 @@ void UnixListener::loop() {
       if (wait()) accept();
       const auto now = steady_clock::now();
       if (now >= cut_off_at_.load()) cut_off_all();
-      cut_off_who_does_not_read(now);
+      close_stalled_connections(now);
     });
   }
 }
@@ -223,7 +223,7 @@ void UnixListener::refuse(uid_t uid, const absl::Status& why) {
   }
 }
 
-void UnixListener::cut_off_who_does_not_read(TimePoint now) {
+void UnixListener::close_stalled_connections(TimePoint now) {
   for (auto& [fd, connection] : connections_) {
     int unread = 0;
     if (::ioctl(fd, SIOCOUTQ, &unread) != 0) unread = 0;

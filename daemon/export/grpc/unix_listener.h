@@ -80,7 +80,7 @@ class UnixListener {
   void accept();
   // Refuses a connection because no place is left; logged now and then.
   void refuse(uid_t uid, const absl::Status& why);
-  void cut_off_who_does_not_read(TimePoint now);
+  void close_stalled_connections(TimePoint now);
   void cut_off_all();
   void remove_socket();
 

@@ -12,7 +12,7 @@ void UnreadAnswers::begin(grpc::ServerContextBase& context) {
   std::string user = GrpcAccess::caller(context).user();
   const MutexLock lock(mutex_);
   answers_.push_back({&context, std::move(user)});
-  if (answers_.size() > kMost) cut_one_off();
+  if (answers_.size() > kMax) cut_one_off();
 }
 
 void UnreadAnswers::end(const grpc::ServerContextBase& context) {

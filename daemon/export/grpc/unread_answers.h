@@ -23,7 +23,7 @@ class UnreadAnswers {
   // stats: counts those that are cut off.
   explicit UnreadAnswers(std::shared_ptr<ServerStats> stats) : stats_(std::move(stats)) {}
 
-  static constexpr std::size_t kMost = 24;
+  static constexpr std::size_t kMax = 24;
 
   // The context must exist until the end of its answer, which may be reported twice.
   void begin(grpc::ServerContextBase& context);

@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kSameTime(3);
 
 }  // namespace
 
-CensusThread::CensusThread(InnerHeaps& heaps, std::chrono::milliseconds interval)
+CensusThread::CensusThread(HeapAnalyser& heaps, std::chrono::milliseconds interval)
     : heaps_(heaps), interval_(interval) {
   if (!heaps_.kept().directory().empty()) thread_ = std::thread([this] { run(); });
 }

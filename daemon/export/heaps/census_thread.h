@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "daemon/export/heaps/inner_heap.h"
+#include "daemon/export/heaps/heap_analyser.h"
 #include "daemon/util/stop_signal.h"
 
 namespace memprofd {
@@ -18,7 +18,7 @@ namespace memprofd {
 class CensusThread {
  public:
   // Runs if there is a directory. heaps must outlive it.
-  explicit CensusThread(InnerHeaps& heaps,
+  explicit CensusThread(HeapAnalyser& heaps,
                         std::chrono::milliseconds interval = std::chrono::seconds(2));
   CensusThread(const CensusThread&) = delete;
   CensusThread& operator=(const CensusThread&) = delete;
@@ -32,7 +32,7 @@ class CensusThread {
   void count_snapshots();
   bool count_all();
 
-  InnerHeaps& heaps_;
+  HeapAnalyser& heaps_;
   const std::chrono::milliseconds interval_;  // between checks of the directory
   // Files that cannot be counted, and the time of the directory when it was complete; used by
   // thread_ only.

@@ -14,7 +14,7 @@ namespace pb = ::memprof::v1;
 
 namespace {
 
-constexpr std::uint32_t kUsualDepth = 3, kMostDepth = 100;
+constexpr std::uint32_t kUsualDepth = 3, kMaxDepth = 100;
 
 template <typename Request>
 pb::TakeSnapshotRequest snapshot_for(const Request& request) {
@@ -55,8 +55,8 @@ pb::DescribeHeapResponse describe_heap(HeapImage& image, const pb::DescribeHeapR
 }
 
 absl::StatusOr<pb::DescribeHeapResponse> HeapService::describe(
-    const pb::DescribeHeapRequest& request, const AskedProcess& process, const Waits& waits) {
-  if (request.depth() > kMostDepth) {
+    const pb::DescribeHeapRequest& request, const RequestedProcess& process, const Waits& waits) {
+  if (request.depth() > kMaxDepth) {
     return absl::InvalidArgumentError("bad depth: it is 1 to 100, or 0 for the usual 3");
   }
   pb::DescribeHeapResponse out;
@@ -69,7 +69,7 @@ absl::StatusOr<pb::DescribeHeapResponse> HeapService::describe(
 }
 
 absl::StatusOr<pb::HeapWhy> HeapService::why(const pb::WhyRequest& request,
-                                             const AskedProcess& process, const Waits& waits) {
+                                             const RequestedProcess& process, const Waits& waits) {
   RETURN_IF_ERROR(check_site_pattern(request.site()));
   ASSIGN_OR_RETURN(const pb::ListSitesResponse sites,
                    queries_.list_sites(live_sites_request(request.pid(), request.site())));

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/query_service.h"
-#include "daemon/export/heaps/inner_heap.h"
+#include "daemon/export/heaps/heap_analyser.h"
 #include "daemon/snapshot/heap_image.h"
 #include "memprof/v1/heaps.pb.h"
 
@@ -24,19 +24,19 @@ class HeapService {
   using Waits = std::function<bool()>;
 
   // All must outlive this.
-  HeapService(InnerHeaps& heaps, ControlService& control, QueryService& queries)
+  HeapService(HeapAnalyser& heaps, ControlService& control, QueryService& queries)
       : heaps_(heaps), control_(control), queries_(queries) {}
 
-  // Returns the errors of InnerHeaps::analyse_taken().
+  // Returns the errors of HeapAnalyser::analyse_taken().
   absl::StatusOr<::memprof::v1::DescribeHeapResponse> describe(
-      const ::memprof::v1::DescribeHeapRequest& request, const AskedProcess& process,
+      const ::memprof::v1::DescribeHeapRequest& request, const RequestedProcess& process,
       const Waits& waits);
   // kNotFound also means that no block of such a site is alive; then the target is not paused.
   absl::StatusOr<::memprof::v1::HeapWhy> why(const ::memprof::v1::WhyRequest& request,
-                                             const AskedProcess& process, const Waits& waits);
+                                             const RequestedProcess& process, const Waits& waits);
 
  private:
-  InnerHeaps& heaps_;
+  HeapAnalyser& heaps_;
   ControlService& control_;
   QueryService& queries_;
 };

@@ -82,7 +82,7 @@ pb::ListHeapsResponse KeptHeaps::list(const pb::ListHeapsRequest& request) const
 
 absl::StatusOr<pb::ListCensusesResponse> KeptHeaps::censuses(
     const pb::ListCensusesRequest& request) const {
-  if (request.limit() > ShortCensus::kMostClasses) {
+  if (request.limit() > ShortCensus::kMaxClasses) {
     return absl::InvalidArgumentError("bad limit: it is 1 to 100 classes, or 0 for the usual 10");
   }
   pb::ListCensusesResponse out;

@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/api/service.h"
+#include "daemon/export/heaps/heap_analyser.h"
 #include "daemon/export/heaps/heap_answers.h"
-#include "daemon/export/heaps/inner_heap.h"
 #include "daemon/snapshot/answers/shortest_paths.h"
 #include "daemon/snapshot/heap_image.h"
 #include "daemon/util/status_macros.h"
@@ -22,7 +22,7 @@ namespace memprofd {
 class KeptHeaps {
  public:
   // Both must outlive this.
-  KeptHeaps(InnerHeaps& heaps, ProfilerService& service) : heaps_(heaps), service_(service) {}
+  KeptHeaps(HeapAnalyser& heaps, ProfilerService& service) : heaps_(heaps), service_(service) {}
 
   ::memprof::v1::ListHeapsResponse list(const ::memprof::v1::ListHeapsRequest& request) const;
   // Censuses of the heaps that have been counted. kInvalidArgument: too many classes.
@@ -31,7 +31,7 @@ class KeptHeaps {
   // Returns the errors of taking a snapshot and of HeapFiles. waits: whether a client still waits.
   absl::StatusOr<::memprof::v1::KeepHeapResponse> keep(
       const ::memprof::v1::KeepHeapRequest& request, const std::function<bool()>& waits);
-  // Returns the errors of InnerHeaps::analyse_kept().
+  // Returns the errors of HeapAnalyser::analyse_kept().
   absl::StatusOr<::memprof::v1::HeapDiff> compare(
       const ::memprof::v1::CompareHeapsRequest& request);
   // Answers from one stored snapshot: make(image, paths, rows of each table).
@@ -49,7 +49,7 @@ class KeptHeaps {
   }
 
  private:
-  InnerHeaps& heaps_;
+  HeapAnalyser& heaps_;
   ProfilerService& service_;
 };
 

@@ -22,7 +22,7 @@ namespace pb = ::memprof::v1;
 
 namespace {
 
-constexpr std::size_t kMostRows = 1'000;
+constexpr std::size_t kMaxRows = 1'000;
 
 std::uint64_t size_of(const HeapImage& image, std::uint32_t block) {
   return image.shape(block).words * kWordBytes + image.outside_bytes(block);
@@ -63,7 +63,7 @@ pb::HeapLargest largest_answer(const HeapImage& image, const ShortestPaths& path
   const BlockClasses classes(image);
   absl::flat_hash_map<std::uint32_t, std::uint32_t> sites;
   for (const SampledBlock& sampled : image.sampled) sites[sampled.block] = sampled.site;
-  const std::size_t count = rows == 0 || rows > kMostRows ? kMostRows : rows;
+  const std::size_t count = rows == 0 || rows > kMaxRows ? kMaxRows : rows;
   pb::HeapLargest out;
   *out.mutable_snapshot() = to_proto(image.info);
   for (const std::uint32_t block : largest_blocks(image, count)) {

@@ -87,7 +87,7 @@ class MethodRoutes {
     return [method, &stop = stop_](const HttpRequest& http) {
       const auto request = parse_command<Request>(http.body);
       if (!request.ok()) return http_failure(request.status());
-      const AskedProcess process = method.process(*request);
+      const RequestedProcess process = method.process(*request);
       const auto answer = method.answer(*request, {process, [&stop] { return stop.wait({}); }});
       audit_call(method.audit, *request, process.pid, http.caller, false, answer.status(),
                  answer.ok() ? method.done(*answer) : "");

@@ -24,10 +24,10 @@
 #include "daemon/export/http/http_connections.h"
 #include "daemon/export/http/http_send.h"
 #include "daemon/export/http/web_config.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/net_address.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 
 namespace memprofd {
@@ -309,7 +309,7 @@ HttpResponse HttpServer::answer(MHD_Connection* connection, std::string_view met
                             &request.headers);
   request.caller = caller.text();
   request.may_control = access_->may_control(caller);
-  const Asker asker(caller.user());
+  const ScopedUser as_user(caller.user());
   return route->second(request);
 }
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "daemon/export/api/request_checks.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/guard.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/threads/start_thread.h"
 
@@ -21,16 +21,16 @@ absl::StatusOr<std::shared_ptr<HeapDumpStream>> HeapDumpStream::begin(
     std::function<void(const Summary&)> done) {
   std::shared_ptr<HeapDumpStream> stream(new HeapDumpStream);
   // The thread gets a plain pointer: an owner of the stream waits for the thread in the destructor.
-  ASSIGN_OR_RETURN(stream->thread_,
-                   start_thread("to take a snapshot", [self = stream.get(), &control, &stop,
-                                                       request, done, user = Asker::current()] {
-                     const Asker asker(user);
-                     guarded("to take a snapshot", [&] {
-                       self->take(control, stop, request);
-                       done(self->summary_);
-                     });
-                     self->ended_ = true;
-                   }));
+  ASSIGN_OR_RETURN(stream->thread_, start_thread("to take a snapshot",
+                                                 [self = stream.get(), &control, &stop, request,
+                                                  done, user = ScopedUser::current()] {
+                                                   const ScopedUser as_user(user);
+                                                   guarded("to take a snapshot", [&] {
+                                                     self->take(control, stop, request);
+                                                     done(self->summary_);
+                                                   });
+                                                   self->ended_ = true;
+                                                 }));
   stream->first_ = stream->next();
   if (!stream->first_ || stream->first_->empty()) {
     if (!stream->summary_.ok()) return stream->summary_.status();

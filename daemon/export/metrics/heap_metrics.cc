@@ -24,7 +24,7 @@ constexpr MetricName kGarbage{
 constexpr MetricName kCensusTaken{"memprofd_heap_census_timestamp_seconds",
                                   "Moment of that snapshot, Unix time."};
 
-constexpr std::size_t kMostNameBytes = 200;
+constexpr std::size_t kMaxNameBytes = 200;
 
 double bytes_of(const BlockCount& count) { return static_cast<double>(count.words * kWordBytes); }
 
@@ -37,7 +37,7 @@ void add_heap_metrics(const ShortCensus& census, MetricFamilies& out) {
   other.add(census.other);
   for (std::size_t i = 0; i < census.classes.size(); ++i) {
     const NamedCount& row = census.classes[i];
-    const std::string name = valid_utf8(row.name.substr(0, kMostNameBytes));
+    const std::string name = valid_utf8(row.name.substr(0, kMaxNameBytes));
     (i < kHeapClassSeries ? series[name] : other).add(row.count);
   }
   for (const auto& [name, count] : series) {

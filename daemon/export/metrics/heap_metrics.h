@@ -3,7 +3,7 @@
 #pragma once
 
 #include "daemon/export/metrics/metric_families.h"
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 
 namespace memprofd {
 

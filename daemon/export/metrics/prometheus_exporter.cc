@@ -131,7 +131,7 @@ void advance_drops(DropCounters& last, const DropCounters& now) {
 PrometheusExporter::PrometheusExporter(
     ProfilerService& service, ProgramVersion version, SiteLimits limits,
     std::shared_ptr<const ServerStats> servers, std::function<ProcessStats()> process,
-    std::shared_ptr<const HeapOutcomes> heaps, std::shared_ptr<const CensusBook> censuses,
+    std::shared_ptr<const HeapOutcomes> heaps, std::shared_ptr<const CensusStore> censuses,
     std::function<DurationCounts()> publications, std::shared_ptr<const RuleBook> rules)
     : service_(service),
       version_(std::move(version)),
@@ -143,8 +143,7 @@ PrometheusExporter::PrometheusExporter(
       publications_(std::move(publications)),
       rules_(std::move(rules)) {}
 
-PrometheusExporter::TargetMemory& PrometheusExporter::remember(
-    const ProfileSnapshot& target) const {
+PrometheusExporter::ScrapeState& PrometheusExporter::remember(const ProfileSnapshot& target) const {
   const auto known = targets_.find(target.info.pid);
   if (known != targets_.end() && known->second.attached_ns == target.attached_ns) {
     return known->second;
@@ -158,12 +157,12 @@ PrometheusExporter::TargetMemory& PrometheusExporter::remember(
     targets_.erase(known);
   }
   const std::size_t sites = is_active(target.info.state) ? sites_for_one_more() : 0;
-  TargetMemory memory{.attached_ns = target.attached_ns,
-                      .start_time_ticks = target.info.program.start_time_ticks,
-                      .counted = std::move(counted),
-                      .top_sites = TopSites(sites),
-                      .top_native_sites = TopSites(sites),
-                      .sites = sites};
+  ScrapeState memory{.attached_ns = target.attached_ns,
+                     .start_time_ticks = target.info.program.start_time_ticks,
+                     .counted = std::move(counted),
+                     .top_sites = TopSites(sites),
+                     .top_native_sites = TopSites(sites),
+                     .sites = sites};
   return targets_.emplace(target.info.pid, std::move(memory)).first->second;
 }
 
@@ -173,7 +172,7 @@ std::size_t PrometheusExporter::sites_for_one_more() const {
   return std::min(limits_.each, left);
 }
 
-void PrometheusExporter::retire(const TargetMemory& memory) const {
+void PrometheusExporter::retire(const ScrapeState& memory) const {
   for (int i = 0; i < kDrops; ++i) {
     const Drop drop = static_cast<Drop>(i);
     retired_drops_.add(drop, memory.drops.get(drop));
@@ -195,8 +194,8 @@ void PrometheusExporter::retire_forgotten(const std::vector<ProfileSnapshotPtr>&
 
 // This state advances with each scrape, whether or not the series fit.
 void PrometheusExporter::advance(const ProfileSnapshot& target) const {
-  TargetMemory& memory = remember(target);
-  ProgramMemory& program = programs_[program_key(target.info)];
+  ScrapeState& memory = remember(target);
+  ProgramTotals& program = programs_[program_key(target.info)];
   program.is_used = true;
   memory.gc = advance_gc_stats(memory.gc, target.gc);
   if (target.info.follows_blocks() && memory.gc.valid) {
@@ -245,7 +244,7 @@ void PrometheusExporter::add_of_each(Block kind, std::size_t targets, Scrape& sc
 
 void PrometheusExporter::collect_counters(const ProfileSnapshot& target,
                                           MetricFamilies& out) const {
-  const TargetMemory& memory = remember(target);
+  const ScrapeState& memory = remember(target);
   if (!is_active(target.info.state) &&
       std::chrono::steady_clock::now() - memory.ended_at >= limits_.last_counters) {
     return;
@@ -279,7 +278,7 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
     const ProfileSnapshot& target = *scrape.targets[i];
     MetricFamilies block;
     block.set_common_labels(labels_of_target(target.info));
-    TargetMemory& memory = remember(target);
+    ScrapeState& memory = remember(target);
     memory.top_sites.set_limit(site_limit_);
     const SiteSeriesMap sites = memory.top_sites.update(totals_of(i, scrape).series());
     if (!follows_native_blocks(target.info)) scrape.totals[i].reset();
@@ -294,8 +293,8 @@ void PrometheusExporter::collect_sites(Scrape& scrape) const {
 // if it is the first one of its program.
 void PrometheusExporter::add_lifetimes(const ProfileSnapshot& target,
                                        const SiteSeriesMap& sites) const {
-  TargetMemory& memory = remember(target);
-  ProgramMemory& program = programs_[program_key(target.info)];
+  ScrapeState& memory = remember(target);
+  ProgramTotals& program = programs_[program_key(target.info)];
   const bool is_first = memory.lifetimes.empty();
   std::map<SiteKey, LifetimeSums> now;
   for (const auto& [key, series] : sites) {
@@ -318,7 +317,7 @@ void PrometheusExporter::collect_of_programs(Block kind, Scrape& scrape) const {
   for (const ProfileSnapshotPtr& target : scrape.targets) {
     const std::string key = program_key(target->info);
     if (!shown.insert(key).second) continue;
-    ProgramMemory& program = programs_[key];
+    ProgramTotals& program = programs_[key];
     MetricFamilies block;
     if (limits_.histograms_by_pid) {
       if (!is_active(target->info.state)) continue;
@@ -352,7 +351,7 @@ void PrometheusExporter::collect_published(Scrape& scrape) const {
                 if (found == answers.end()) return;
                 ValuesAnswer& answer = found->second;
                 if (!answer.publishes && answer.values.empty()) return;
-                TargetMemory& memory = remember(target);
+                ScrapeState& memory = remember(target);
                 memory.refusals += answer.why_no_report.empty() ? 0 : 1;
                 out.counter(kRefusals, {}, static_cast<double>(memory.refusals));
                 add_kept_values(answer.values, answer.report);

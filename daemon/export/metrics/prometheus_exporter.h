@@ -37,7 +37,7 @@
 #include "daemon/export/metrics/top_sites.h"
 #include "daemon/model/duration_counts.h"
 #include "daemon/rules/rule_book.h"
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 #include "daemon/util/process_stats.h"
 #include "daemon/util/threads/mutex.h"
 #include "daemon/util/version.h"
@@ -88,7 +88,7 @@ class PrometheusExporter : public prometheus::Collectable {
       std::shared_ptr<const ServerStats> servers = std::make_shared<ServerStats>(),
       std::function<ProcessStats()> process = [] { return ProcessStats{}; },
       std::shared_ptr<const HeapOutcomes> heaps = std::make_shared<HeapOutcomes>(),
-      std::shared_ptr<const CensusBook> censuses = std::make_shared<CensusBook>(),
+      std::shared_ptr<const CensusStore> censuses = std::make_shared<CensusStore>(),
       std::function<DurationCounts()> publications = [] { return DurationCounts{}; },
       std::shared_ptr<const RuleBook> rules = std::make_shared<RuleBook>());
 
@@ -98,7 +98,7 @@ class PrometheusExporter : public prometheus::Collectable {
 
  private:
   // State of a target between scrapes.
-  struct TargetMemory {
+  struct ScrapeState {
     std::uint64_t attached_ns = 0;
     std::uint64_t start_time_ticks = 0;  // of the process
     // The pauses that its program's histogram contains already. The agent continues to count from
@@ -115,7 +115,7 @@ class PrometheusExporter : public prometheus::Collectable {
                                                        // ended
   };
   // Sums over the targets of one program, ended ones included.
-  struct ProgramMemory {
+  struct ProgramTotals {
     GcPauses pauses{};
     bool has_pauses = false;
     std::map<SiteKey, LifetimeSums> lifetimes;
@@ -132,9 +132,9 @@ class PrometheusExporter : public prometheus::Collectable {
     std::array<std::uint64_t, kBlockNames.size()> held_back{};
   };
 
-  TargetMemory& remember(const ProfileSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ScrapeState& remember(const ProfileSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t sites_for_one_more() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void retire(const TargetMemory& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void retire(const ScrapeState& memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void retire_forgotten(const std::vector<ProfileSnapshotPtr>& targets) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void advance(const ProfileSnapshot& target) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -168,14 +168,14 @@ class PrometheusExporter : public prometheus::Collectable {
   const std::shared_ptr<const ServerStats> servers_;
   const std::function<ProcessStats()> process_;
   const std::shared_ptr<const HeapOutcomes> heaps_;
-  const std::shared_ptr<const CensusBook> censuses_;
+  const std::shared_ptr<const CensusStore> censuses_;
   const std::function<DurationCounts()> publications_;
   const std::shared_ptr<const RuleBook> rules_;
 
   mutable Mutex mutex_;
-  mutable std::map<int, TargetMemory> targets_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<int, ScrapeState> targets_ ABSL_GUARDED_BY(mutex_);
   // Keyed by program_key().
-  mutable std::map<std::string, ProgramMemory> programs_ ABSL_GUARDED_BY(mutex_);
+  mutable std::map<std::string, ProgramTotals> programs_ ABSL_GUARDED_BY(mutex_);
   // Limit for each target.
   mutable std::size_t site_limit_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<std::size_t>::max();
   // True once the log has reported that series are held back.

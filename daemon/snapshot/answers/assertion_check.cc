@@ -51,7 +51,7 @@ std::vector<AssertionOutcome::Holder> holders_of(const HeapImage& image,
   }
   std::ranges::stable_sort(ends, std::greater<>(),
                            [&](std::uint32_t step) { return tree.steps()[step].here.blocks; });
-  ends.resize(std::min(ends.size(), AssertionOutcome::kMostHolders));
+  ends.resize(std::min(ends.size(), AssertionOutcome::kMaxHolders));
   std::vector<AssertionOutcome::Holder> holders;
   for (const std::uint32_t end : ends) {
     std::string path;
@@ -74,7 +74,7 @@ void judge_marks(AssertionOutcome& outcome) {
         absl::StrCat(format_count(assertion.unchecked),
                      assertion.unchecked == 1 ? " marked value is not a block of the heap"
                                               : " marked values are not blocks of the heap",
-                     ", or beyond the first ", format_count(kMostAssertionMarks));
+                     ", or beyond the first ", format_count(kMaxAssertionMarks));
   } else {
     return;
   }

@@ -33,15 +33,15 @@ struct AssertionOutcome {
   double bytes = 0;             // of kRegion: left behind
   double bytes_stderr = 0;
   double at_least = 0;          // lower limit of bytes
-  std::vector<Holder> holders;  // of the violating values; the largest first, at most kMostHolders
+  std::vector<Holder> holders;  // of the violating values; the largest first, at most kMaxHolders
   std::string why_not_checked;  // one line
 
-  static constexpr std::size_t kMostHolders = 3;
+  static constexpr std::size_t kMaxHolders = 3;
 };
 
 // Returns the outcomes in the order of the image. quantile: of the normal distribution, for the
 // lower limit of what a region leaves behind. Types of the source make paths readable
-// (give_types.h).
+// (assign_types.h).
 std::vector<AssertionOutcome> check_assertions(const HeapImage& image, const ShortestPaths& paths,
                                                double quantile);
 

@@ -81,7 +81,7 @@ void BlockClasses::add_shapes() {
   const bool domains = has_domains(image_);
   by_shape_.reserve(image_.shapes.size());
   for (const BlockShape& shape : image_.shapes) {
-    if (shape.tag == 0 && shape.words - 1 > kMostFieldsOfRecord) {
+    if (shape.tag == 0 && shape.words - 1 > kMaxFieldsOfRecord) {
       by_shape_.push_back(kArray);
       continue;
     }

@@ -43,7 +43,7 @@ class BlockClasses {
   bool is_array(std::uint32_t block_class) const { return is_array_[block_class]; }
 
  private:
-  static constexpr std::uint64_t kMostFieldsOfRecord = 32;
+  static constexpr std::uint64_t kMaxFieldsOfRecord = 32;
   static constexpr std::uint64_t kFewestFieldsOfArray = 8;
 
   void add_shapes();

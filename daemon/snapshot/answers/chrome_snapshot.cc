@@ -108,7 +108,7 @@ class Writer {
   }
   absl::Status check() const {
     if (std::max({nodes_ * kNodeFields, edges_ * kEdgeFields, largest_words_ * 8}) <=
-        kMostChromeNumbers) {
+        kMaxChromeNumbers) {
       return absl::OkStatus();
     }
     return absl::ResourceExhaustedError(

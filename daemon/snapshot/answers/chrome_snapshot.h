@@ -25,7 +25,7 @@ struct ChromeSnapshotSize {
 };
 
 // DevTools store the numbers of a file, and the size of a block, in 32 bits.
-inline constexpr std::uint64_t kMostChromeNumbers = 0xFFFFFFFF;
+inline constexpr std::uint64_t kMaxChromeNumbers = 0xFFFFFFFF;
 
 // Writes pieces of about 64 KiB and returns the errors of write. kResourceExhausted: the heap has
 // more blocks, pointers or bytes in one block than the format can express.

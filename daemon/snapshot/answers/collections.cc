@@ -78,15 +78,15 @@ class TreeCount {
     }
     const auto left = height(block_in_field(image_, node, 0), room - 1);
     const auto right = left ? height(block_in_field(image_, node, right_), room - 1) : std::nullopt;
-    if (!right || std::abs(*left - *right) > kMostUneven) return std::nullopt;
+    if (!right || std::abs(*left - *right) > kMaxUneven) return std::nullopt;
     return 1 + std::max(*left, *right);
   }
 
   std::uint64_t size = 0;
-  static constexpr int kMostHigh = 64;
+  static constexpr int kMaxHigh = 64;
 
  private:
-  static constexpr int kMostUneven = 2;  // stdlib/map.ml
+  static constexpr int kMaxUneven = 2;  // stdlib/map.ml
 
   const HeapImage& image_;
   const std::uint64_t fields_;
@@ -98,7 +98,7 @@ std::optional<Collection> as_tree(const HeapImage& image, std::uint32_t block) {
   const std::uint64_t fields = image.shape(block).words - 1;
   if (fields != 4 && fields != 5) return std::nullopt;
   TreeCount count(image, fields);
-  if (!count.height(block, TreeCount::kMostHigh) || count.size < 2) return std::nullopt;
+  if (!count.height(block, TreeCount::kMaxHigh) || count.size < 2) return std::nullopt;
   return Collection{.kind = Collection::Kind::kTree, .size = count.size};
 }
 

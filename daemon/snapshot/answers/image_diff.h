@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 #include "daemon/snapshot/answers/image_census.h"
 #include "daemon/snapshot/answers/sampled_sites.h"
 #include "daemon/snapshot/heap_image.h"

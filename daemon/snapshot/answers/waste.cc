@@ -18,14 +18,14 @@ namespace memprofd {
 namespace {
 
 constexpr std::uint64_t kSmallestTable = 16;  // for a Hashtbl, whose sizes are powers of two
-constexpr std::uint64_t kLeastArray = 64;
+constexpr std::uint64_t kMinArray = 64;
 
 bool is_block(const BlockShape& shape, std::uint64_t fields) {
   return shape.tag == 0 && shape.words == fields + 1;
 }
 
 // A Hashtbl that was created with size 1, header included.
-constexpr std::uint64_t kLeastTable = 2;
+constexpr std::uint64_t kMinTable = 2;
 constexpr std::uint64_t kLongChain = 16;
 
 bool ends_with_list(const std::string& type) { return type.ends_with(" list"); }
@@ -52,7 +52,7 @@ class WasteFinder {
     if (shape.tag == kClosureTag) return check_closure(block);
     if (is_cell(block)) return check_list(block);
     if (is_block(shape, 4)) return check_table(block);
-    if (shape.tag == 0 && shape.words > kLeastArray) return check_array(block);
+    if (shape.tag == 0 && shape.words > kMinArray) return check_array(block);
     return {};
   }
 
@@ -125,7 +125,7 @@ class WasteFinder {
       if (!is_block(image_.shape(bucket), 3)) return {};
     }
     if (buckets.empty()) {
-      return {WastePattern::kEmptyTables, data.words, data.words - kLeastTable};
+      return {WastePattern::kEmptyTables, data.words, data.words - kMinTable};
     }
     const std::uint64_t needed =
         std::max(kSmallestTable, std::bit_ceil(std::uint64_t{buckets.size()}) * 2);
@@ -165,7 +165,7 @@ WasteFinder::BlockWaste check_buffer(const HeapImage& image, const BufferUse& bu
   }
   const BlockShape& bytes = image.shape(at);
   const std::uint64_t needed = buffer.used / kWordBytes + 2;
-  if (bytes.tag != kStringTag || bytes.words <= kLeastArray || needed > bytes.words / 2) return {};
+  if (bytes.tag != kStringTag || bytes.words <= kMinArray || needed > bytes.words / 2) return {};
   return {WastePattern::kLargeBuffers, bytes.words, bytes.words - needed};
 }
 

@@ -49,7 +49,7 @@ void ContentsWriter::end(std::uint64_t block) {
   std::uint64_t length = words_ * kWordBytes;
   if (is_string_ && length != 0) length -= std::min<std::uint64_t>(last_word_ >> 56, 7) + 1;
   kept_bytes_.resize(std::min<std::uint64_t>(kept_bytes_.size(), length));
-  if (bytes_ + kept_bytes_.size() > kMostContentBytes) kept_bytes_.clear();
+  if (bytes_ + kept_bytes_.size() > kMaxTotalContentBytes) kept_bytes_.clear();
   const bool is_whole = has_contents() && kept_bytes_.size() == length;
   if (has_contents()) {
     put_block(contents_, block, last_contents_);

@@ -37,7 +37,7 @@ class FileBytesWriter {
   class Numbers {
    public:
     Numbers(FileBytesWriter& out, std::size_t most)
-        : out_(out), at_(out.room_for(most * kMostNumberBytes)) {}
+        : out_(out), at_(out.room_for(most * kMaxNumberBytes)) {}
     ~Numbers() { out_.size_ = static_cast<std::size_t>(at_ - out_.bytes_.data()); }
     Numbers(const Numbers&) = delete;
     Numbers& operator=(const Numbers&) = delete;
@@ -57,7 +57,7 @@ class FileBytesWriter {
   void clear() { size_ = 0; }
 
  private:
-  static constexpr std::size_t kMostNumberBytes = 10;
+  static constexpr std::size_t kMaxNumberBytes = 10;
 
   char* room_for(std::size_t bytes) {
     if (bytes_.size() - size_ < bytes) bytes_.resize(2 * (size_ + bytes));

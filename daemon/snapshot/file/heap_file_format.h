@@ -32,7 +32,7 @@
 //     kInterfaces since version 6: name and digest of the interface of each compilation unit that
 //                 the program was linked with, two texts
 //     kAssertions since version 7: kind, name (a text), whether it is whole, numbers of values that
-//                 are not due and unchecked; of a region its bytes, and the ages of its begin and
+//                 are not due and unchecked; of a region its bytes, and the ages of its start and
 //                 end: microseconds
 //     kMarks      since version 7: number of the assertion, place of the marked value (from the
 //                 previous one), until when it may be reachable, perhaps the place of the other
@@ -126,7 +126,7 @@ inline constexpr std::size_t kMaxFiberSites = 1u << 14;
 inline constexpr std::size_t kMaxOutsideSizes = 1u << 14;
 // Limits for the contents of one block, and in total.
 inline constexpr std::size_t kMaxContentBytes = 1u << 16;
-inline constexpr std::uint64_t kMostContentBytes = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t kMaxTotalContentBytes = std::uint64_t{1} << 30;
 // Maximum number of named functions and identifiers.
 inline constexpr std::size_t kMaxWordNames = 1u << 18;
 

@@ -21,13 +21,13 @@ namespace memprofd {
 namespace {
 
 // Microseconds, some centuries.
-constexpr std::uint64_t kMostAge = std::uint64_t{1} << 54;
+constexpr std::uint64_t kMaxAge = std::uint64_t{1} << 54;
 
 // Addresses of programs are below this limit.
-constexpr std::uint64_t kMostWords = std::uint64_t{1} << 44;
+constexpr std::uint64_t kMaxWords = std::uint64_t{1} << 44;
 
 // Analyses number blocks and roots together, and need some further numbers.
-constexpr std::uint64_t kMostNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
+constexpr std::uint64_t kMaxNumbers = HeapImage::kNoBlock - (std::uint64_t{1} << 24);
 
 class ImageReader {
  public:
@@ -44,8 +44,8 @@ class ImageReader {
     if (!is_good || !contents_.match_blocks()) {
       return absl::InvalidArgumentError(absl::StrCat(path, " is damaged at byte ", piece_at_));
     }
-    if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMostNumbers ||
-        pointers_ + roots_.size() + room_for_roots() > kMostNumbers) {
+    if (!index_.number_blocks() || image_.blocks() + image_.root_names.size() > kMaxNumbers ||
+        pointers_ + roots_.size() + room_for_roots() > kMaxNumbers) {
       return absl::ResourceExhaustedError(
           absl::StrCat(path, " has more than 4,294,967,295 blocks, or pointers and roots"));
     }
@@ -224,8 +224,8 @@ bool ImageReader::read_region(FileBytesReader& in) {
   const std::uint8_t kind = in.byte();
   const std::uint64_t slot = in.number();
   if (!in.ok() || !block_pieces_.empty() || kind > static_cast<int>(RegionKind::kMinor) ||
-      regions_.size() == kMaxHeapRegions || region.words == 0 || region.words > kMostWords ||
-      gap > kMostWords || end + gap + region.words > kMostWords || slot > region.words) {
+      regions_.size() == kMaxHeapRegions || region.words == 0 || region.words > kMaxWords ||
+      gap > kMaxWords || end + gap + region.words > kMaxWords || slot > region.words) {
     return false;
   }
   region.begin = (end + gap) * kWordBytes;
@@ -256,7 +256,7 @@ bool ImageReader::read_sample(FileBytesReader& in, std::uint64_t& place) {
 
 bool ImageReader::read_age(FileBytesReader& in) {
   const std::uint64_t age = in.number();
-  if (ages_ == samples_.size() || age > kMostAge) return false;
+  if (ages_ == samples_.size() || age > kMaxAge) return false;
   if (age != 0) samples_[ages_].block.age_ns = (age - 1) * 1000;
   ++ages_;
   return true;
@@ -266,14 +266,14 @@ bool ImageReader::read_outside(FileBytesReader& in, std::uint64_t& place) {
   place += static_cast<std::uint64_t>(in.signed_number());
   const std::uint64_t bytes = in.number(), resident = in.number();
   outside_.push_back({place, {bytes, resident}});
-  return bytes <= kMostOutsideBytes && resident <= kMostOutsideBytes && !is_too_large();
+  return bytes <= kMaxOutsideBytes && resident <= kMaxOutsideBytes && !is_too_large();
 }
 
 bool ImageReader::read_mark(FileBytesReader& in, std::uint64_t& place) {
   const std::uint64_t assertion = in.number();
   place += static_cast<std::uint64_t>(in.signed_number());
   const std::uint8_t until = in.byte();
-  if (assertion >= image_.assertions.size() || marks_.size() == kMostAssertionMarks ||
+  if (assertion >= image_.assertions.size() || marks_.size() == kMaxAssertionMarks ||
       until > static_cast<int>(AssertionMark::Until::kForever)) {
     return false;
   }
@@ -297,7 +297,7 @@ bool ImageReader::read_end(FileBytesReader& in) {
 
 // A pointer to any but the first function of a closure points into it.
 std::uint32_t ImageReader::block_at(std::uint64_t place) const {
-  if (place >= kMostWords) return HeapImage::kNoBlock;
+  if (place >= kMaxWords) return HeapImage::kNoBlock;
   const std::uint64_t value = (place + 1) * kWordBytes;
   const std::uint32_t block = index_.find(value);
   if (block != HeapImage::kNoBlock) return block;

@@ -18,7 +18,7 @@ struct ImageLimits {
 };
 
 // Errors, in one line: kInvalidArgument: not a heap file, or damaged rather than only truncated;
-// kResourceExhausted: it exceeds the limits; otherwise as of open_regular_file().
+// kResourceExhausted: it exceeds the limits; otherwise as for open_regular_file().
 absl::StatusOr<HeapImage> read_heap_image(const std::string& path, const ImageLimits& limits = {});
 // Reads tables without blocks: callstacks, names, sizes of dead and free blocks. Pieces with blocks
 // and pointers are checked, but not decoded. Errors as above.

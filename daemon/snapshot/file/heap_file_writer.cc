@@ -322,7 +322,7 @@ HeapFileWriter::DefinedShape HeapFileWriter::shape(const Shape& shape) {
   ShapeForm form = shape.form;
   const auto pointers = static_cast<std::uint32_t>(std::popcount(shape.mask));
   if (has_mask(form)) ++masked_shapes_;
-  if (form == ShapeForm::kGuessed && guesses_.size() + pointers <= kMostGuesses) {
+  if (form == ShapeForm::kGuessed && guesses_.size() + pointers <= kMaxGuesses) {
     at->second.guesses = static_cast<std::uint32_t>(guesses_.size());
     guesses_.resize(guesses_.size() + pointers);
   } else if (form == ShapeForm::kGuessed) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "auto-", kEnding = ".heap";
 // Maximum number of snapshots of one process in one second.
-constexpr int kMostOfASecond = 1000;
+constexpr int kMaxOfASecond = 1000;
 constexpr std::uint64_t kCheckedBytes = 16 << 20;
 
 struct Kept {
@@ -119,7 +119,7 @@ absl::Status HeapFiles::none_kept() const {
 std::vector<KeptHeap> HeapFiles::list() const {
   if (options_.directory.empty()) return {};
   std::vector<Kept> files = complete_in(options_.directory);
-  if (files.size() > kMostListed) files.erase(files.begin(), files.end() - kMostListed);
+  if (files.size() > kMaxListed) files.erase(files.begin(), files.end() - kMaxListed);
   std::vector<KeptHeap> list;
   for (const Kept& kept : files) {
     auto info = read_heap_info(kept.path);
@@ -154,7 +154,7 @@ absl::StatusOr<HeapFiles::File> HeapFiles::create(std::string_view program, int 
   remove_left_parts();
   const std::string stem = options_.directory + "/" + name_of(program, pid, now);
   std::string path = stem + std::string(kEnding);
-  for (int number = 1; is_taken(path) && number < kMostOfASecond; ++number) {
+  for (int number = 1; is_taken(path) && number < kMaxOfASecond; ++number) {
     path = fmt::format("{}-{}{}", stem, number, kEnding);
   }
   const std::uint64_t room = make_room(path, 0, 1);

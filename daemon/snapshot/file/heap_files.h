@@ -39,7 +39,7 @@ struct KeptHeap {
 class HeapFiles {
  public:
   // A list reads at most this number of the latest files.
-  static constexpr std::size_t kMostListed = 1000;
+  static constexpr std::size_t kMaxListed = 1000;
 
   explicit HeapFiles(HeapFilesOptions options) : options_(std::move(options)) {}
 

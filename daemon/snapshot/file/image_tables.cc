@@ -13,8 +13,8 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint64_t kMostFields = std::uint64_t{1} << 54;
-constexpr std::uint64_t kMostAgeUs = std::uint64_t{1} << 54;  // some centuries
+constexpr std::uint64_t kMaxFields = std::uint64_t{1} << 54;
+constexpr std::uint64_t kMaxAgeUs = std::uint64_t{1} << 54;  // some centuries
 constexpr std::uint64_t kMaxCopiedBytes = std::uint64_t{512} << 20;
 
 }  // namespace
@@ -137,7 +137,7 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   const std::uint64_t name = in.number();
   FileShape shape{.form = static_cast<ShapeForm>(form), .words = in.number()};
   if (form > static_cast<int>(ShapeForm::kGuessed) || !is_text(name) || shape.words == 0 ||
-      shape.words > kMostFields) {
+      shape.words > kMaxFields) {
     return false;
   }
   if (has_mask(shape.form)) {
@@ -149,7 +149,7 @@ bool ImageTables::read_shape(FileBytesReader& in) {
   if (shape.form == ShapeForm::kGuessed) {
     shape.guesses = guesses_;
     guesses_ += static_cast<std::uint32_t>(std::popcount(shape.mask));
-    if (guesses_ > kMostGuesses) return false;
+    if (guesses_ > kMaxGuesses) return false;
   }
   std::uint32_t site = BlockShape::kNoSite;
   if (shape.form == ShapeForm::kFiber) {
@@ -158,7 +158,7 @@ bool ImageTables::read_shape(FileBytesReader& in) {
     site = static_cast<std::uint32_t>(number) - 1;  // 0: none
   }
   const std::uint64_t outside = tag == kCustomTag ? in.number() : 0;
-  if (outside > kMostOutsideBytes) return false;
+  if (outside > kMaxOutsideBytes) return false;
   const auto number = static_cast<std::uint32_t>(name);
   const auto [at, added] =
       image_shapes_.try_emplace({tag, number, shape.words, site, outside}, image_.shapes.size());
@@ -171,8 +171,8 @@ bool ImageTables::read_shape(FileBytesReader& in) {
 bool ImageTables::read_interface(FileBytesReader& in) {
   const std::string_view unit = in.text();
   const std::string_view digest = in.text();
-  if (unit.empty() || unit.size() > kMostUnitName || digest.size() != kDigestBytes ||
-      image_.interfaces.size() >= kMostLinkedUnits) {
+  if (unit.empty() || unit.size() > kMaxUnitName || digest.size() != kDigestBytes ||
+      image_.interfaces.size() >= kMaxLinkedUnits) {
     return false;
   }
   return image_.interfaces.emplace(unit, digest).second;
@@ -181,7 +181,7 @@ bool ImageTables::read_interface(FileBytesReader& in) {
 bool ImageTables::read_assertion(FileBytesReader& in) {
   const std::uint8_t kind = in.byte();
   const std::uint64_t name = in.number();
-  if (kind >= kAssertionKinds || !is_text(name) || image_.assertions.size() == kMostAssertions) {
+  if (kind >= kAssertionKinds || !is_text(name) || image_.assertions.size() == kMaxAssertions) {
     return false;
   }
   HeapAssertion assertion{.kind = static_cast<AssertionKind>(kind), .name = image_.texts[name]};
@@ -191,7 +191,7 @@ bool ImageTables::read_assertion(FileBytesReader& in) {
   if (assertion.kind == AssertionKind::kRegion) {
     assertion.max_bytes = in.number();
     const std::uint64_t begin_us = in.number(), end_us = in.number();
-    if (begin_us > kMostAgeUs || end_us > begin_us) return false;
+    if (begin_us > kMaxAgeUs || end_us > begin_us) return false;
     assertion.begin_age_ns = begin_us * 1000;
     assertion.end_age_ns = end_us * 1000;
   }
@@ -204,7 +204,7 @@ bool ImageTables::read_count(FileBytesReader& in) {
   const std::uint8_t tag = in.byte();
   const std::uint64_t fields = in.number();
   const std::uint64_t blocks = in.number();
-  if (fields > kMostFields || kind > static_cast<int>(CountKind::kFragments)) return false;
+  if (fields > kMaxFields || kind > static_cast<int>(CountKind::kFragments)) return false;
   if (static_cast<CountKind>(kind) == CountKind::kFragments) {
     image_.fragments += blocks;
   } else {

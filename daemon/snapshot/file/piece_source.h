@@ -16,7 +16,7 @@ namespace memprofd {
 
 class PieceSource {
  public:
-  // kInvalidArgument: not a heap file, or one of another version; otherwise as of
+  // kInvalidArgument: not a heap file, or one of another version; otherwise as for
   // open_regular_file().
   static absl::StatusOr<PieceSource> open(const std::string& path);
 

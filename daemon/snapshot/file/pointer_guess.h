@@ -16,15 +16,15 @@ class PointerGuess {
 
   void learn(std::uint64_t before, std::uint64_t place) {
     if (distance(last_, place) < distance(before, place)) {
-      if (trust_ < kMost) ++trust_;
-    } else if (trust_ > -kMost) {
+      if (trust_ < kMax) ++trust_;
+    } else if (trust_ > -kMax) {
       --trust_;
     }
     last_ = place;
   }
 
  private:
-  static constexpr int kMost = 4;
+  static constexpr int kMax = 4;
 
   static std::uint64_t distance(std::uint64_t from, std::uint64_t to) {
     return from < to ? to - from : from - to;
@@ -35,6 +35,6 @@ class PointerGuess {
 };
 
 // Maximum number of guesses. Each pointer of each shape has one as long as they suffice.
-inline constexpr std::uint32_t kMostGuesses = 1u << 20;
+inline constexpr std::uint32_t kMaxGuesses = 1u << 20;
 
 }  // namespace memprofd

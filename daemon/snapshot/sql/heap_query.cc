@@ -31,7 +31,7 @@ HeapQuery::Needs needed_for_table(std::string_view table) {
 }
 
 HeapQuery::Needs needed_for_function(std::string_view function) {
-  const bool is_of_blocks = function == "way" || function.starts_with("reachable_");
+  const bool is_of_blocks = function == "root_path" || function.starts_with("reachable_");
   return is_of_blocks ? HeapQuery::Needs::kBlocks : HeapQuery::Needs::kHead;
 }
 
@@ -53,10 +53,10 @@ int authorize(void* needs, int action, const char* table, const char* function, 
   }
 }
 
-void way(sqlite3_context* context, int, sqlite3_value** values) {
+void root_path(sqlite3_context* context, int, sqlite3_value** values) {
   if (sqlite3_value_type(values[0]) != SQLITE_INTEGER) return sqlite3_result_null(context);
   auto& tables = *static_cast<HeapTables*>(sqlite3_user_data(context));
-  const std::string text = tables.way_to(sqlite3_value_int64(values[0]));
+  const std::string text = tables.root_path(sqlite3_value_int64(values[0]));
   if (text.empty()) return sqlite3_result_null(context);
   sqlite3_result_text64(context, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
 }
@@ -113,8 +113,8 @@ absl::Status HeapQuery::open(HeapTables& tables, const QueryLimits& limits) {
   sqlite3_exec(connection, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr);
   sqlite3_hard_heap_limit64(limits.memory_bytes);
   for (const SqlTable& table : tables.tables()) RETURN_IF_ERROR(add_table(connection, table));
-  sqlite3_create_function(connection, "way", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, &tables, way,
-                          nullptr, nullptr);
+  sqlite3_create_function(connection, "root_path", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, &tables,
+                          root_path, nullptr, nullptr);
   add_reach_functions(connection, tables.reach_sets());
   sqlite3_set_authorizer(connection, authorize, needs_.get());
   return absl::OkStatus();

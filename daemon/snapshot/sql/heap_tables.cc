@@ -119,16 +119,16 @@ const HeapTables::Dominated& HeapTables::dominated() {
   return *dominated_;
 }
 
-std::string HeapTables::way_to(std::int64_t block) {
+std::string HeapTables::root_path(std::int64_t block) {
   if (block < 0 || block >= image_.blocks()) return "";
   const auto to = static_cast<std::uint32_t>(block);
   if (!paths().is_reachable(to)) return "";
   PathTree tree(image_, classes_, paths());
   tree.add(to, {});
-  std::string way;
+  std::string path;
   // A tree with a single path: each step is below the previous one.
-  for (std::uint32_t step = 1; step < tree.steps().size(); ++step) way += tree.text(step);
-  return way;
+  for (std::uint32_t step = 1; step < tree.steps().size(); ++step) path += tree.text(step);
+  return path;
 }
 
 void HeapTables::add_blocks() {

@@ -28,7 +28,7 @@ class HeapTables {
   ReachSets& reach_sets() { return reach_sets_; }
   // "global Cache, field 2 → block(4) field 1 → array": the shortest path to the block; empty if
   // there is none.
-  std::string way_to(std::int64_t block);
+  std::string root_path(std::int64_t block);
 
  private:
   struct Dominated {

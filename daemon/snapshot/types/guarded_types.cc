@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 #include "daemon/snapshot/types/source_files.h"
 #include "daemon/util/guard.h"
 #include "daemon/util/threads/start_thread.h"
@@ -68,8 +68,8 @@ struct Question {
 
 }  // namespace
 
-SourceUnit PatientFinder::find(const std::string& unit) {
-  if (has_given_up() || asking >= kMostAsking) {
+SourceUnit TimeLimitedFinder::find(const std::string& unit) {
+  if (has_given_up() || asking >= kMaxAsking) {
     left_ = {};
     return {};
   }
@@ -112,11 +112,11 @@ void GuardedTypes::give(HeapImage& image) const {
   const auto question = std::make_shared<Question>(Question{.places = places_,
                                                             .info = image.info,
                                                             .build = BuildProof::of(image),
-                                                            .most_memory = kMostMemory});
-  PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
-                       kPatience);
-  give_types(
-      image, [&](const std::string& unit) { return finder.find(unit); }, kMostItems);
+                                                            .most_memory = kMaxMemory});
+  TimeLimitedFinder finder([question](const std::string& unit) { return question->find(unit); },
+                           kPatience);
+  assign_types(
+      image, [&](const std::string& unit) { return finder.find(unit); }, kMaxItems);
   image.types_found.out_of_time = finder.has_given_up();
 }
 
@@ -126,10 +126,10 @@ GuardedTypes::Names GuardedTypes::names(const Program& program,
       .places = places_,
       .info = {.program = program.path, .pid = program.pid, .ocaml_version = program.ocaml_version},
       .build = {.interfaces = program.interfaces},
-      .most_memory = kMostMemory});
-  PatientFinder finder([question](const std::string& unit) { return question->find(unit); },
-                       kPatience);
-  SourceModules modules([&](const std::string& unit) { return finder.find(unit); }, kMostItems);
+      .most_memory = kMaxMemory});
+  TimeLimitedFinder finder([question](const std::string& unit) { return question->find(unit); },
+                           kPatience);
+  SourceModules modules([&](const std::string& unit) { return finder.find(unit); }, kMaxItems);
   SourceTypes types(modules);
   Names names;
   for (const Unit& unit : units)

@@ -24,9 +24,9 @@ namespace memprofd {
 
 // Runs each search in a thread of its own. No further results are returned once all searches
 // together have exceeded the time limit. Not thread-safe.
-class PatientFinder {
+class TimeLimitedFinder {
  public:
-  PatientFinder(FindUnit find, std::chrono::milliseconds patience)
+  TimeLimitedFinder(FindUnit find, std::chrono::milliseconds patience)
       : find_(std::make_shared<FindUnit>(std::move(find))), left_(patience) {}
 
   SourceUnit find(const std::string& unit);
@@ -36,7 +36,7 @@ class PatientFinder {
 
  private:
   // Threads of this process, including abandoned ones that still wait for a file.
-  static constexpr int kMostAsking = 8;
+  static constexpr int kMaxAsking = 8;
 
   // Shared with the thread, which may outlive this, as its results may.
   const std::shared_ptr<FindUnit> find_;
@@ -78,8 +78,8 @@ class GuardedTypes {
 
  private:
   static constexpr std::chrono::seconds kPatience{10};
-  static constexpr std::uint64_t kMostMemory = 256 << 20;
-  static constexpr std::size_t kMostItems = 500'000;
+  static constexpr std::uint64_t kMaxMemory = 256 << 20;
+  static constexpr std::size_t kMaxItems = 500'000;
 
   const std::vector<std::string> places_;
 };

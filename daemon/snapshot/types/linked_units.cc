@@ -17,8 +17,8 @@ namespace {
 
 // Limits of the search for the list: bytes of the program's data, and strings that look like
 // marshalled values.
-constexpr std::uint64_t kMostSearchedBytes = std::uint64_t{1} << 30;
-constexpr int kMostTried = 64;
+constexpr std::uint64_t kMaxSearchedBytes = std::uint64_t{1} << 30;
+constexpr int kMaxTried = 64;
 constexpr std::size_t kWindowBytes = 1 << 16;
 constexpr std::uint32_t kMarshalMagic = 0x8495A6BE;  // big-endian in the file
 constexpr std::uint64_t kStatic = 0x300;             // colour of a block outside of the heap
@@ -39,7 +39,7 @@ std::uint64_t word_at(std::span<const std::byte> bytes) {
 bool begins_value(std::uint64_t header, std::uint64_t first) {
   return tag_of(header) == kStringTag && colour_of(header) == kStatic &&
          static_cast<std::uint32_t>(first) == __builtin_bswap32(kMarshalMagic) &&
-         fields_of(header) * kWordBytes <= kMostListBytes;
+         fields_of(header) * kWordBytes <= kMaxListBytes;
 }
 
 // Parses the string at an address of the file.
@@ -47,7 +47,7 @@ InterfaceDigests units_at(const ElfFile& program, std::uint64_t address) {
   std::byte header[kWordBytes];
   if (!program.read(address - kWordBytes, header).ok()) return {};
   const std::uint64_t words = fields_of(word_at(header));
-  if (words == 0 || words * kWordBytes > kMostListBytes) return {};
+  if (words == 0 || words * kWordBytes > kMaxListBytes) return {};
   std::string bytes(words * kWordBytes, '\0');
   if (!program.read(address, std::as_writable_bytes(std::span(bytes))).ok()) return {};
   return read_linked_units(bytes);
@@ -61,7 +61,7 @@ InterfaceDigests search(const ElfFile& program) {
     if (!segment.writable || segment.executable) continue;
     // Windows overlap by a word, so that each pair of words is in one.
     std::uint64_t at = 0;
-    while (at + 2 * kWordBytes <= segment.file_size && searched < kMostSearchedBytes) {
+    while (at + 2 * kWordBytes <= segment.file_size && searched < kMaxSearchedBytes) {
       window.resize(std::min<std::uint64_t>(kWindowBytes, segment.file_size - at));
       const auto bytes = std::as_writable_bytes(std::span(window));
       if (!program.read(segment.address + at, bytes).ok()) break;
@@ -71,7 +71,7 @@ InterfaceDigests search(const ElfFile& program) {
         if (!begins_value(word_at(bytes.subspan(i)), word_at(bytes.subspan(i + kWordBytes)))) {
           continue;
         }
-        if (++tried > kMostTried) return {};
+        if (++tried > kMaxTried) return {};
         InterfaceDigests found = units_at(program, segment.address + at + i + kWordBytes);
         if (!found.empty()) return found;
       }
@@ -91,7 +91,7 @@ InterfaceDigests read_linked_units(std::string_view bytes) {
   for_each_in_list(list->root(), [&](MarshalValue unit) {
     const std::string_view name = unit.field(0).text();
     is_list = is_list && unit.is(0) && unit.size() == 4 && !name.empty() &&
-              name.size() <= kMostUnitName && is_digest_option(unit.field(1)) &&
+              name.size() <= kMaxUnitName && is_digest_option(unit.field(1)) &&
               is_digest_option(unit.field(2));
     if (!is_list || !unit.field(1).is_block()) return;
     units.emplace(name, unit.field(1).field(0).text());

@@ -13,7 +13,7 @@
 namespace memprofd {
 
 // Bytes of a marshalled list that is read: a list of 400 units has 24 kB.
-inline constexpr std::size_t kMostListBytes = 16 << 20;
+inline constexpr std::size_t kMaxListBytes = 16 << 20;
 
 // Found by the symbol, otherwise by the shape of the string in the data. Empty: the program has
 // none.

@@ -93,7 +93,7 @@ absl::StatusOr<Header> read_header(std::string_view all) {
   const bool is_whole =
       header.bytes <= all.size() && header.data_bytes <= all.size() - header.bytes;
   if (bytes.failed() || !is_whole) return damaged();
-  if (header.plain_bytes > MarshalGraph::kMostBytes) {
+  if (header.plain_bytes > MarshalGraph::kMaxBytes) {
     return absl::ResourceExhaustedError("marshalled data of more than 128 MiB");
   }
   return header;

@@ -42,13 +42,13 @@ class MarshalValue {
   std::uint64_t word_ = 1;  // 2i + 1: the integer i; 2i: the block at cell i
 };
 
-inline constexpr int kMostListCells = 1 << 16;
+inline constexpr int kMaxListCells = 1 << 16;
 
 // Visits the elements of an OCaml list. Stops at a value that is not a list, and after
-// kMostListCells, because the list may be cyclic.
+// kMaxListCells, because the list may be cyclic.
 template <typename Use>
 void for_each_in_list(MarshalValue list, Use use) {
-  for (int n = 0; list.is(0) && list.size() == 2 && n < kMostListCells; ++n) {
+  for (int n = 0; list.is(0) && list.size() == 2 && n < kMaxListCells; ++n) {
     use(list.field(0));
     list = list.field(1);
   }
@@ -60,10 +60,10 @@ class MarshalGraph {
   // not begin with a complete value.
   static absl::StatusOr<std::size_t> size_of(std::string_view bytes);
   // kInvalidArgument: it is damaged, or contains functions; kResourceExhausted: it exceeds
-  // kMostBytes.
+  // kMaxBytes.
   static absl::StatusOr<MarshalGraph> read(std::string_view bytes);
 
-  static constexpr std::uint64_t kMostBytes = 128 << 20;
+  static constexpr std::uint64_t kMaxBytes = 128 << 20;
 
   MarshalValue root() const { return {this, root_}; }
   // Memory of the graph.

@@ -73,7 +73,7 @@ bool SiteTypes::may_be_part(std::uint32_t block, TypeId type) {
       std::vector<TypeId> parts = kind.types;
       if (kind.fields == BlockKind::kAnySize && kind.is_array) parts.push_back(kind.every);
       for (const TypeId part : parts) {
-        if (part == SourceTypes::kUnknown || seen.size() > kMostParts) return true;
+        if (part == SourceTypes::kUnknown || seen.size() > kMaxParts) return true;
         if (!seen.insert(part).second) continue;
         if (find_kind(image_, types_, block, part) != nullptr) return true;
         open.push_back(part);

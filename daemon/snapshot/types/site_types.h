@@ -31,7 +31,7 @@ class SiteTypes {
   Answer of(const SampledBlock& sampled);
 
  private:
-  static constexpr std::size_t kMostParts = 256;
+  static constexpr std::size_t kMaxParts = 256;
 
   bool is_made(std::uint32_t block, SourceExpression::Makes makes, TypeId type);
   bool may_be_part(std::uint32_t block, TypeId type);

@@ -19,14 +19,14 @@ constexpr std::string_view kMakeOneBlock[] = {
     "caml_array_append", "caml_array_concat", "caml_floatarray_make"};
 
 // Limits at which debuginfo truncates columns.
-constexpr std::int64_t kMostStart = 0xFF, kMostEnd = 0x3FF;
+constexpr std::int64_t kMaxStart = 0xFF, kMaxEnd = 0x3FF;
 
 SourceRange place_of(MarshalValue place, int format) {
   const SourceLine begin = line_of(place.field(0)), end = line_of(place.field(1));
   std::int64_t start = begin.at - begin.begin, stop = end.at - begin.begin;
   if (!tree_of(format).has_all_columns) {
-    start = std::min(start, kMostStart);
-    stop = std::min(stop, kMostEnd);
+    start = std::min(start, kMaxStart);
+    stop = std::min(stop, kMaxEnd);
   }
   return {begin.file, static_cast<std::uint32_t>(begin.line), static_cast<std::uint32_t>(start),
           static_cast<std::uint32_t>(stop)};

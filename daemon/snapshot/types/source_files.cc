@@ -90,7 +90,7 @@ std::vector<SourceFiles::Entry> SourceFiles::list(const std::string& folder, Ori
   }
   std::error_code error;
   for (fs::directory_iterator at(seen, error), end; !error && at != end; at.increment(error)) {
-    if (++entries_ > kMostEntries) break;
+    if (++entries_ > kMaxEntries) break;
     std::error_code unknown;
     const bool is_folder = at->is_directory(unknown);
     if (is_folder && (!with_folders || at->is_symlink(unknown))) continue;
@@ -140,7 +140,7 @@ void SourceFiles::add_usual_places() {
 void SourceFiles::add_load_path(const CompilerFile& file) {
   const fs::path build(file.build_folder());
   for (const std::string& folder : file.load_path()) {
-    if (folders_.size() >= kMostFolders || (folder.empty() && build.empty())) return;
+    if (folders_.size() >= kMaxFolders || (folder.empty() && build.empty())) return;
     add_folder((build / folder).lexically_normal(), kLoadPath, 0);
   }
 }
@@ -197,7 +197,7 @@ std::optional<CompilerFile> SourceFiles::read(const std::string& path, Origin or
   if (!file.ok() || ::fstat(file->get(), &status) != 0) return std::nullopt;
   if (!S_ISREG(status.st_mode)) return std::nullopt;
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size > kMostFileBytes || size > kMostBytes - bytes_) return std::nullopt;
+  if (size > kMaxFileBytes || size > kMaxBytes - bytes_) return std::nullopt;
   std::string bytes(size, '\0');
   if (!read_at(file->get(), 0, std::as_writable_bytes(std::span(bytes))).ok()) return std::nullopt;
   bytes_ += size;

@@ -33,7 +33,7 @@ struct SourceRights {
   // Unset: files that this process may read.
   std::optional<uid_t> user = std::nullopt;
   // Approximate limit for the memory of everything that is read; a file uses at most twice
-  // MarshalGraph::kMostBytes.
+  // MarshalGraph::kMaxBytes.
   std::uint64_t most_memory = ~std::uint64_t{0};
 };
 
@@ -65,10 +65,10 @@ class SourceFiles {
   static absl::StatusOr<std::string> place_at(const std::string& path);
 
  private:
-  static constexpr std::size_t kMostEntries = 500'000;  // of folders that are looked through
-  static constexpr std::size_t kMostFolders = 4'096;    // of load paths
-  static constexpr std::uint64_t kMostFileBytes = 256 << 20;
-  static constexpr std::uint64_t kMostBytes = std::uint64_t{2} << 30;  // of all files that are read
+  static constexpr std::size_t kMaxEntries = 500'000;  // of folders that are looked through
+  static constexpr std::size_t kMaxFolders = 4'096;    // of load paths
+  static constexpr std::uint64_t kMaxFileBytes = 256 << 20;
+  static constexpr std::uint64_t kMaxBytes = std::uint64_t{2} << 30;  // of all files that are read
 
   struct Unit {
     std::optional<CompilerFile> interface, implementation;

@@ -97,7 +97,7 @@ SourceModules::ModuleId SourceModules::new_module(ModuleId parent, std::string n
 SourceModules::ModuleId SourceModules::of_expression(MarshalValue expression, ModuleId scope,
                                                      const std::string& name) {
   const Deeper deeper(depth_);
-  if (depth_ > kMostDepth || modules_.size() > kMostModules) return kNoModule;
+  if (depth_ > kMaxDepth || modules_.size() > kMaxModules) return kNoModule;
   const MarshalValue what = expression.field(0);
   const int format = modules_[scope].format;
   ModuleId found = kNoModule;
@@ -120,7 +120,7 @@ SourceModules::ModuleId SourceModules::of_expression(MarshalValue expression, Mo
 SourceModules::ModuleId SourceModules::of_type(MarshalValue type, ModuleId scope,
                                                const std::string& name, ModuleId behind) {
   const Deeper deeper(depth_);
-  if (depth_ > kMostDepth || modules_.size() > kMostModules) return kNoModule;
+  if (depth_ > kMaxDepth || modules_.size() > kMaxModules) return kNoModule;
   switch (type.tag()) {
     case kTypeIdent: {
       const Item* named = item_at(Kind::kModuleType, type.field(0), scope);
@@ -174,7 +174,7 @@ SourceModules::ModuleId SourceModules::functor(MarshalValue parameter, MarshalVa
 
 SourceModules::ModuleId SourceModules::apply(ModuleId functor, ModuleId argument) {
   const Deeper deeper(depth_);
-  if (depth_ > kMostDepth || !modules_[functor].is_functor) return kNoModule;
+  if (depth_ > kMaxDepth || !modules_[functor].is_functor) return kNoModule;
   const auto [at, is_new] = applications_.try_emplace(Key{functor, argument}, kNoModule);
   if (!is_new) return at->second;
   const std::string name = absl::StrCat(modules_[functor].name, "(", modules_[argument].name, ")");
@@ -229,7 +229,7 @@ void SourceModules::add_structures_in(ModuleId module, std::map<ModuleId, Marsha
 void SourceModules::add_structures(MarshalValue expression, ModuleId scope, const std::string& name,
                                    std::map<ModuleId, MarshalValue>& found) {
   const Deeper deeper(depth_);
-  if (depth_ > kMostDepth || modules_.size() > kMostModules) return;
+  if (depth_ > kMaxDepth || modules_.size() > kMaxModules) return;
   const MarshalValue what = expression.field(0);
   const int format = modules_[scope].format;
   if (what.is(constraint_tag(format))) {
@@ -246,7 +246,7 @@ void SourceModules::add_structures(MarshalValue expression, ModuleId scope, cons
 
 SourceModules::ModuleId SourceModules::module_at(MarshalValue path, ModuleId from) {
   const Deeper deeper(depth_);
-  if (depth_ > kMostDepth) return kNoModule;
+  if (depth_ > kMaxDepth) return kNoModule;
   if (path.is(kApply)) return apply(module_at(path.field(0), from), module_at(path.field(1), from));
   if (path.is(kIdent) && path.field(0).is(kGlobal)) {
     return unit(std::string(ident_name(path.field(0))));
@@ -282,7 +282,7 @@ SourceModules::Item* SourceModules::item_named(Kind kind, ModuleId module,
                                                const std::string& name) {
   if (module == kNoModule) return nullptr;
   ModuleId behind = modules_[module].behind;
-  for (int n = 0; behind != kNoModule && n < kMostDepth; behind = modules_[behind].behind, ++n) {
+  for (int n = 0; behind != kNoModule && n < kMaxDepth; behind = modules_[behind].behind, ++n) {
     const auto found = modules_[behind].by_name.find({kind, name});
     if (found != modules_[behind].by_name.end()) return found->second;
   }
@@ -423,7 +423,7 @@ std::vector<SourceModules::NestedField> SourceModules::nested_fields_of(ModuleId
 void SourceModules::add_nested_in(ModuleId module, const Field& field,
                                   std::vector<NestedField>& fields) {
   const auto found = modules_[module].by_stamp.find(field.stamp);
-  if (found == modules_[module].by_stamp.end() || fields.size() > kMostModules) return;
+  if (found == modules_[module].by_stamp.end() || fields.size() > kMaxModules) return;
   MarshalValue what = found->second->expression.field(0);
   if (what.is(constraint_tag(modules_[module].format))) what = what.field(0).field(0);
   if (!what.is(kStructure)) return;

@@ -52,9 +52,9 @@ class SourceModules {
     MarshalValue type;  // type_expr of a value, module_type of a module
   };
 
-  static constexpr std::size_t kMostItems = 4'000'000;
+  static constexpr std::size_t kMaxItems = 4'000'000;
 
-  explicit SourceModules(FindUnit find, std::size_t most_items = kMostItems)
+  explicit SourceModules(FindUnit find, std::size_t most_items = kMaxItems)
       : find_(std::move(find)), most_items_(most_items) {}
   SourceModules(const SourceModules&) = delete;
   SourceModules& operator=(const SourceModules&) = delete;
@@ -98,8 +98,8 @@ class SourceModules {
   static std::string unit_text(const std::string& unit);
 
  private:
-  static constexpr int kMostDepth = 100;  // of modules that are looked up for another
-  static constexpr std::size_t kMostModules = 200'000;
+  static constexpr int kMaxDepth = 100;  // of modules that are looked up for another
+  static constexpr std::size_t kMaxModules = 200'000;
 
   enum class Kind : std::uint8_t { kType, kModule, kModuleType };
   struct Item {

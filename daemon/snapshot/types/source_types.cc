@@ -47,13 +47,13 @@ constexpr Plain kPlain[] = {
 
 TypeId SourceTypes::intern(Type type, const std::string& key) {
   const auto next = static_cast<TypeId>(types_.size());
-  if (next >= kMostTypes) return kUnknown;
+  if (next >= kMaxTypes) return kUnknown;
   const auto [at, is_new] = known_.try_emplace(key, next);
   if (!is_new) return at->second;
   type.is_vague = (type.declaration != nullptr && modules_.is_generic(type.declaration->module)) ||
                   std::ranges::any_of(type.arguments, [&](TypeId part) { return is_vague(part); });
-  if (type.text.size() > kMostText) {
-    type.text.resize(kMostText);
+  if (type.text.size() > kMaxText) {
+    type.text.resize(kMaxText);
     type.text += "…";
   }
   type.number = next;
@@ -62,7 +62,7 @@ TypeId SourceTypes::intern(Type type, const std::string& key) {
 }
 
 TypeId SourceTypes::of_expression(MarshalValue expression, ModuleId scope) {
-  parts_left_ = kMostParts;
+  parts_left_ = kMaxParts;
   return convert(expression, {.module = scope});
 }
 
@@ -89,7 +89,7 @@ TypeId SourceTypes::of_field(ModuleId module, const SourceModules::Field& field)
 TypeId SourceTypes::convert(MarshalValue expression, const Scope& scope) {
   expression = without_links(expression);
   const MarshalValue what = expression.field(0);
-  if (scope.depth > kMostDepth || --parts_left_ < 0) {
+  if (scope.depth > kMaxDepth || --parts_left_ < 0) {
     ++cuts_;
     return kUnknown;
   }
@@ -261,7 +261,7 @@ TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<T
   Expansion& expansion = expansions_[key];
   const TypeId itself = expansion.itself;
   if (itself != kUnknown) types_[itself].instead = known_by(type);
-  if (itself != kUnknown || (cuts_ == cuts && expansions_.size() < kMostTypes)) {
+  if (itself != kUnknown || (cuts_ == cuts && expansions_.size() < kMaxTypes)) {
     expansion = {.is_done = true, .type = type, .itself = itself};
   } else {
     expansions_.erase(key);
@@ -273,7 +273,7 @@ TypeId SourceTypes::expanded(const Declaration& declaration, const std::vector<T
 TypeId SourceTypes::abstract(const Declaration& declaration, std::vector<TypeId> arguments,
                              int depth) {
   const Declaration* behind = modules_.behind(declaration);
-  if (behind != nullptr && depth < kMostDepth)
+  if (behind != nullptr && depth < kMaxDepth)
     return declared(*behind, std::move(arguments), depth + 1);
   const std::string name = full_name(declaration);
   if (name == "Obj.t") return kUnknown;  // any value can be converted to it
@@ -292,7 +292,7 @@ TypeId SourceTypes::polymorphic(MarshalValue row, const Scope& scope) {
   std::map<std::string, MarshalValue> tags;
   const std::string name = row_name(row);
   // A row may continue in another one.
-  for (int n = 0; n < kMostDepth; ++n) {
+  for (int n = 0; n < kMaxDepth; ++n) {
     for_each_in_list(row.field(kRowFields),
                      [&](MarshalValue tag) { tags.emplace(tag.field(0).text(), tag.field(1)); });
     const MarshalValue more = without_links(row.field(kRowMore)).field(0);
@@ -322,7 +322,7 @@ std::deque<BlockKind>& SourceTypes::kinds(TypeId type) {
   type = known_by(type);
   if (!types_[type].has_kinds) {
     types_[type].has_kinds = true;
-    parts_left_ = kMostParts;
+    parts_left_ = kMaxParts;
     make_kinds(types_[type]);
   }
   return types_[type].kinds;

@@ -45,7 +45,7 @@ class SourceTypes {
  public:
   using ModuleId = SourceModules::ModuleId;
   static constexpr TypeId kUnknown = 0;
-  static constexpr std::size_t kMostTypes = 1 << 20;
+  static constexpr std::size_t kMaxTypes = 1 << 20;
 
   explicit SourceTypes(SourceModules& modules) : modules_(modules) {}
 
@@ -67,9 +67,9 @@ class SourceTypes {
  private:
   using Declaration = SourceModules::Declaration;
   using Bound = std::vector<std::pair<std::uint64_t, TypeId>>;  // variables
-  static constexpr int kMostDepth = 40;                         // of a type in types
-  static constexpr int kMostParts = 10'000;                     // of one type, and of its expansion
-  static constexpr std::size_t kMostText = 200;
+  static constexpr int kMaxDepth = 40;                          // of a type in types
+  static constexpr int kMaxParts = 10'000;                      // of one type, and of its expansion
+  static constexpr std::size_t kMaxText = 200;
 
   enum class What : std::uint8_t {
     kUnknown,
@@ -144,7 +144,7 @@ class SourceTypes {
     TypeId itself = kUnknown;  // where it is met in itself
   };
 
-  int parts_left_ = kMostParts;
+  int parts_left_ = kMaxParts;
   int cuts_ = 0;  // types that were too deep or had too many parts
   absl::flat_hash_map<std::string, Expansion> expansions_;
   std::deque<Type> types_{1};

@@ -15,7 +15,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kMax = std::numeric_limits<std::uint32_t>::max();
 
 std::map<std::uint8_t, std::uint32_t> by_code(const DeathCounts& deaths) {
   std::map<std::uint8_t, std::uint32_t> result;
@@ -137,13 +137,13 @@ TEST(DeathCounts, SumOfTwo) {
 
 TEST(DeathCounts, NeitherStopNorWrapAt32Bits) {
   DeathCounts deaths;
-  deaths.add(Heap::kMinor, 1, kMost, 1);
+  deaths.add(Heap::kMinor, 1, kMax, 1);
   deaths.add(Heap::kMinor, 1, 10, 1);
-  EXPECT_EQ(deaths.entries().front().n, kMost + 10ull);
+  EXPECT_EQ(deaths.entries().front().n, kMax + 10ull);
   deaths += deaths;
-  EXPECT_EQ(deaths.entries().front().n, 2 * (kMost + 10ull));
-  deaths.remove_code(deaths.entries().front().code, kMost + 10ull, 1);
-  EXPECT_EQ(deaths.histogram().count(0), kMost + 10ull);
+  EXPECT_EQ(deaths.entries().front().n, 2 * (kMax + 10ull));
+  deaths.remove_code(deaths.entries().front().code, kMax + 10ull, 1);
+  EXPECT_EQ(deaths.histogram().count(0), kMax + 10ull);
 }
 
 // Only the number of owners orders the reader before the change: ThreadSanitizer sees whether it

@@ -118,14 +118,14 @@ TEST(LiveSetTest, SamplesOfOneDomain) {
 // Does the same to a LiveSet and to a map.
 class Both {
  public:
-  explicit Both(std::uint64_t id_step) : live_(kMost, nullptr, id_step) {}
+  explicit Both(std::uint64_t id_step) : live_(kMax, nullptr, id_step) {}
 
   void insert(std::uint64_t id) {
     const auto of = static_cast<std::uint32_t>(++inserted_ % LiveSample::kMaxClassId);
     const bool known = map_.contains(id);
-    const auto expected = known                  ? LiveSet::Inserted::kAlreadyThere
-                          : map_.size() >= kMost ? LiveSet::Inserted::kFull
-                                                 : LiveSet::Inserted::kYes;
+    const auto expected = known                 ? LiveSet::Inserted::kAlreadyThere
+                          : map_.size() >= kMax ? LiveSet::Inserted::kFull
+                                                : LiveSet::Inserted::kYes;
     ASSERT_EQ(live_.insert(SampleId(id), {id, samples(of), ClassId(of), Heap::kMinor}), expected)
         << id;
     if (expected == LiveSet::Inserted::kYes) map_[id] = of;
@@ -162,7 +162,7 @@ class Both {
   }
 
  private:
-  static constexpr std::size_t kMost = 20'000;
+  static constexpr std::size_t kMax = 20'000;
 
   // A few have many.
   static std::uint32_t samples(std::uint32_t of) { return of % 100 == 0 ? 65'500 + of % 1'000 : 3; }

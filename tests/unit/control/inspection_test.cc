@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 
 namespace memprofd {
 namespace {
@@ -106,7 +106,7 @@ TEST_F(InspectionTest, AUserLeavesSomeToTheOthers) {
   Gate gate;
   std::vector<Inspection<int>> inspections;
   const auto inspect_as = [&](const std::string& user) {
-    const Asker asker(user);
+    const ScopedUser asker(user);
     auto inspection = Inspection<int>::start(gate.work(0), [] {});
     if (inspection.ok()) inspections.push_back(*std::move(inspection));
     return inspection.status();

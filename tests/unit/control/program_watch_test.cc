@@ -104,7 +104,7 @@ class ProgramWatchTest : public ::testing::Test {
 
   const TempDir proc_;
   std::map<int, absl::Status> answers_;
-  const std::shared_ptr<DiscoveryBook> book_ = std::make_shared<DiscoveryBook>();
+  const std::shared_ptr<DiscoveryStore> book_ = std::make_shared<DiscoveryStore>();
   std::atomic<int> examined_ = 0;
 
  private:

@@ -127,7 +127,7 @@ TEST_F(MemoryChannelTest, EndOfTheServer) {
   EXPECT_GT(channel_->silent_for().count(), 0);
 }
 
-// The nursery reports it to each client.
+// The fork server reports it to each client.
 TEST_F(MemoryChannelTest, AServerThatCouldNotBeForkedSaysWhy) {
   const MemoryAnswer refusal{.error = ENOMEM};
   ASSERT_GT(::send(server_.get(), &refusal, sizeof refusal, 0), 0);
@@ -188,9 +188,9 @@ TEST(WaitInTurns, AStoppedProcessContinuesToWait) {
   EXPECT_TRUE(wait_in_turns(milliseconds(5), [&](milliseconds) { return ++asked == 5; }));
 }
 
-TEST(HeardSilence, GrowsOnlyWhileTheProcessRuns) {
-  const HeardSilence::Clock::time_point begin{seconds(1'000'000)};
-  HeardSilence heard;
+TEST(ObservedSilence, GrowsOnlyWhileTheProcessRuns) {
+  const ObservedSilence::Clock::time_point begin{seconds(1'000'000)};
+  ObservedSilence heard;
   EXPECT_EQ(heard.so_far(begin, seconds(0)), seconds(0));
   EXPECT_EQ(heard.so_far(begin + milliseconds(100), milliseconds(50)), milliseconds(50));
   EXPECT_EQ(heard.so_far(begin + milliseconds(600), milliseconds(550)), milliseconds(550));

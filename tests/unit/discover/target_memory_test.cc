@@ -182,8 +182,8 @@ TEST(TargetMemory, AViewLeavesPagesShared) {
   const auto memory = TargetMemory::open_to_view(copy.pid()).value();
   const std::uint64_t before = private_kb(copy.pid());
   ASSERT_GT(before, 0u);
-  for (std::size_t at = 0; at < bytes.size(); at += MemoryViewer::kMostViewBytes) {
-    ASSERT_TRUE(memory->view(address_of(&bytes[at]), MemoryViewer::kMostViewBytes).ok());
+  for (std::size_t at = 0; at < bytes.size(); at += MemoryViewer::kMaxViewBytes) {
+    ASSERT_TRUE(memory->view(address_of(&bytes[at]), MemoryViewer::kMaxViewBytes).ok());
   }
   EXPECT_LT(private_kb(copy.pid()) - before, 1 << 10);
 }
@@ -212,7 +212,7 @@ TEST(TargetMemory, IsViewedWhereNoFileIs) {
   EXPECT_EQ(seen[59'999], 60'000ull * 60'000) << "a view is good until the next one";
   EXPECT_EQ(memory->view(8, 8).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(memory->view(~std::uint64_t{0} - 8, 16).status().code(), StatusCode::kOutOfRange);
-  EXPECT_EQ(memory->view(address_of(&word), MemoryViewer::kMostViewBytes + 1).status().code(),
+  EXPECT_EQ(memory->view(address_of(&word), MemoryViewer::kMaxViewBytes + 1).status().code(),
             StatusCode::kInvalidArgument);
   const auto other = TargetMemory::open(copy.pid()).value();
   EXPECT_EQ(other->view(address_of(&word), 8).status().code(), StatusCode::kUnimplemented);

@@ -115,9 +115,9 @@ TEST_F(AssertionMarks, MarksAreBounded) {
   std::vector<std::uint64_t> places;
   for (int i = 0; i < 512; ++i) places.insert(places.end(), {value, integer(0)});
   slot(MEMPROF_SLOT_UNREACHABLE, "many",
-       marks(std::vector<std::vector<std::uint64_t>>(kMostAssertionMarks / 512 + 1, places)));
+       marks(std::vector<std::vector<std::uint64_t>>(kMaxAssertionMarks / 512 + 1, places)));
   const FoundAssertions found = read();
-  EXPECT_EQ(kMostAssertionMarks, found.marks.size());
+  EXPECT_EQ(kMaxAssertionMarks, found.marks.size());
   EXPECT_GT(found.assertions[0].unchecked, 0u);
 }
 
@@ -125,7 +125,7 @@ TEST_F(AssertionMarks, ReadingIsBounded) {
   // One array with an empty place, which the store has again and again.
   const std::uint64_t array = memory_.put_block(251, {kNil, kNone, kNone});
   const std::uint64_t arrays =
-      memory_.put_block(0, std::vector<std::uint64_t>(kMostMarkReads / 2, array));
+      memory_.put_block(0, std::vector<std::uint64_t>(kMaxMarkReads / 2, array));
   const std::uint64_t list = memory_.put_block(0, {memory_.put_block(0, {arrays, 7}), kNil});
   slot(MEMPROF_SLOT_UNREACHABLE, "huge", memory_.put_block(0, {memory_.put_block(0, {list}), 9}));
   slot(MEMPROF_SLOT_UNREACHABLE, "later", marks({{block(), integer(0)}}));

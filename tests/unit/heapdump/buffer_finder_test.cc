@@ -84,7 +84,7 @@ TEST_F(Buffers, PartsAndDeadBlocksAreNotBuffers) {
 TEST_F(Buffers, SearchesAreBounded) {
   BufferFinder finder(memory_, false);
   const BlockPart none = part({0x8000, integer(1), integer(16), 0x8000});
-  for (std::uint64_t i = 0; i < BufferFinder::kMostSearches; ++i) finder.used(none);
+  for (std::uint64_t i = 0; i < BufferFinder::kMaxSearches; ++i) finder.used(none);
   const std::vector<std::uint64_t> good{string(16), integer(1), integer(16), string(16)};
   EXPECT_FALSE(finder.used(part(good)));
 }

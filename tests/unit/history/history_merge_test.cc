@@ -210,13 +210,13 @@ TEST(HistoryMerge, MarksAreInWideWindowsAndCountAsMemory) {
 }
 
 TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
-  constexpr std::uint32_t kMost = std::numeric_limits<std::uint32_t>::max();
+  constexpr std::uint32_t kMax = std::numeric_limits<std::uint32_t>::max();
   Interval interval;
   IntervalCell& cell = interval.cell(ClassId(1'000'000));
-  cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 3ull * kMost;
-  cell.ages.add(Heap::kMinor, 7, 3ull * kMost, 1);
-  cell.deaths.add(Heap::kMinor, 5, kMost, 1);
-  cell.deaths.add(Heap::kMinor, 1u << 30, kMost, 1);
+  cell.allocated = cell.promoted = cell.never_followed = cell.forgotten = 3ull * kMax;
+  cell.ages.add(Heap::kMinor, 7, 3ull * kMax, 1);
+  cell.deaths.add(Heap::kMinor, 5, kMax, 1);
+  cell.deaths.add(Heap::kMinor, 1u << 30, kMax, 1);
   interval.cell(ClassId(0)).deaths.add(Heap::kMajor, 5, 2, 1);
   HistoryWindow window(0, 1, {});
   window.add_part(interval, 1);
@@ -225,11 +225,11 @@ TEST(HistoryMerge, CountsMayTakeMoreThan32Bits) {
   EXPECT_EQ(reader.next()->died, (std::array<std::uint64_t, kHeaps>{0, 2}));
   const WindowCell* last = reader.next();
   EXPECT_EQ(last->alloc_class, ClassId(1'000'000));
-  EXPECT_EQ(last->allocated, 3ull * kMost);
-  EXPECT_EQ(last->promoted, 3ull * kMost);
-  EXPECT_EQ(last->never_followed, 3ull * kMost);
-  EXPECT_EQ(last->forgotten, 3ull * kMost);
-  EXPECT_EQ(last->died, (std::array<std::uint64_t, kHeaps>{2ull * kMost, 0}));
+  EXPECT_EQ(last->allocated, 3ull * kMax);
+  EXPECT_EQ(last->promoted, 3ull * kMax);
+  EXPECT_EQ(last->never_followed, 3ull * kMax);
+  EXPECT_EQ(last->forgotten, 3ull * kMax);
+  EXPECT_EQ(last->died, (std::array<std::uint64_t, kHeaps>{2ull * kMax, 0}));
   EXPECT_EQ(last->deaths.size(), 2u);
   EXPECT_EQ(reader.next(), nullptr);
 }

@@ -157,7 +157,7 @@ TEST(SnapshotHubTest, EachMomentThatIsAskedForIsMarkedAtADistance) {
   const auto marks = marker.end();
   ASSERT_EQ(marks.size(), 3u);
   for (std::size_t i = 1; i < marks.size(); ++i)
-    EXPECT_GE(marks[i] - marks[i - 1], SnapshotHub::kLeastWindow);
+    EXPECT_GE(marks[i] - marks[i - 1], SnapshotHub::kMinWindow);
 }
 
 TEST(SnapshotHubTest, ReadersThatWaitForAMomentShareIt) {

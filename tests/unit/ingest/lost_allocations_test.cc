@@ -75,8 +75,8 @@ TEST(LostAllocations, NumbersAreNotTrusted) {
   for (int i = 0; i < 3; ++i) {
     lost.on_alloc(0, 7);
     lost.on_lost(0, kMax / 2);
-    EXPECT_LE(lost.on_alloc(0, kMax - 1), LostAllocations::kMostLog2);
-    EXPECT_LE(lost.owed(), LostAllocations::kMostOwed);
+    EXPECT_LE(lost.on_alloc(0, kMax - 1), LostAllocations::kMaxLog2);
+    EXPECT_LE(lost.owed(), LostAllocations::kMaxOwed);
   }
   EXPECT_GT(lost.not_made_up(), kMax / 4);
 }
@@ -98,7 +98,7 @@ TEST(LostAllocations, WhereMostAreLostEachCountsForMany) {
     allocated += 1000;
   }
   EXPECT_EQ(counted + lost.owed(), allocated);
-  EXPECT_LT(lost.owed(), 16 * LostAllocations::kLeastHorizon);
+  EXPECT_LT(lost.owed(), 16 * LostAllocations::kMinHorizon);
 }
 
 // A long gap is compensated over the same length.

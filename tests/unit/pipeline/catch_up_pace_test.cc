@@ -15,7 +15,7 @@ constexpr CatchUpPace::TimePoint at(int ms) {
 TEST(CatchUpPaceTest, AQuietTargetIsPolledSoon) {
   CatchUpPace pace;
   EXPECT_TRUE(pace.due(at(0), false)) << "never asked";
-  pace.came(at(0));
+  pace.note_data(at(0));
   EXPECT_FALSE(pace.due(at(249), false));
   EXPECT_TRUE(pace.due(at(250), false));
   pace.fetched(at(250), true);
@@ -36,23 +36,23 @@ TEST(CatchUpPaceTest, ATargetWithoutEventsIsPolledRarely) {
 TEST(CatchUpPaceTest, ATargetThatReportedByItselfIsPolledSoonAgain) {
   CatchUpPace pace;
   pace.fetched(at(0), false);
-  pace.came(at(100));
+  pace.note_data(at(100));
   EXPECT_FALSE(pace.due(at(349), false));
   EXPECT_TRUE(pace.due(at(350), false));
 }
 
 TEST(CatchUpPaceTest, WhatStandsStillForLongIsAtRestUntilSomethingComes) {
   CatchUpPace pace;
-  pace.came(at(0));
-  pace.stood_still(at(250));
+  pace.note_data(at(0));
+  pace.note_idle(at(250));
   EXPECT_FALSE(pace.at_rest(at(999)));
   EXPECT_TRUE(pace.at_rest(at(1000)));
   EXPECT_TRUE(pace.due(at(500), false)) << "whether it has run is asked as often as before";
   pace.fetched(at(1000), true);
   EXPECT_FALSE(pace.at_rest(at(2000))) << "it runs";
-  pace.stood_still(at(2000));
+  pace.note_idle(at(2000));
   EXPECT_TRUE(pace.at_rest(at(2000)));
-  pace.came(at(2001));
+  pace.note_data(at(2001));
   EXPECT_FALSE(pace.at_rest(at(5000))) << "it has told something, and nobody has looked since";
 }
 

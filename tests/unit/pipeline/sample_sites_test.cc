@@ -23,9 +23,9 @@ TEST(MajorTimes, WorkedExampleOfTheHeader) {
 
 TEST(MajorTimes, KnowsTheLatestAlone) {
   MajorTimes majors;
-  for (std::uint64_t count = 0; count < 2 * MajorTimes::kMost; ++count) majors.note(count, count);
-  EXPECT_THAT(majors.last_with_at_most(MajorTimes::kMost - 1), Eq(std::nullopt));
-  EXPECT_THAT(majors.last_with_at_most(MajorTimes::kMost), Optional(MajorTimes::kMost));
+  for (std::uint64_t count = 0; count < 2 * MajorTimes::kMax; ++count) majors.note(count, count);
+  EXPECT_THAT(majors.last_with_at_most(MajorTimes::kMax - 1), Eq(std::nullopt));
+  EXPECT_THAT(majors.last_with_at_most(MajorTimes::kMax), Optional(MajorTimes::kMax));
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 
 // One step for each number; what is live after it.
-LiveCourse course_of(std::initializer_list<double> live) {
-  LiveCourse course(*live.begin());
+LiveTrend course_of(std::initializer_list<double> live) {
+  LiveTrend course(*live.begin());
   double before = *live.begin();
   for (const double now : std::vector<double>(live.begin() + 1, live.end())) {
     if (now > before) course.born(now - before, 1);
@@ -43,7 +43,7 @@ TEST(LeakEvidence, EqualStepsSayNothing) {
 TEST(LeakEvidence, WhatComesFiveAtATimeIsFiveTimesAsUncertain) {
   std::mt19937_64 random(7);
   for (const int each : {1, 5}) {
-    LiveCourse course;
+    LiveTrend course;
     std::poisson_distribution<int> bursts(0.5);
     for (int window = 0; window < 4000; ++window) {
       // Comes and goes within a step, which hides it from the steps.
@@ -58,7 +58,7 @@ TEST(LeakEvidence, WhatComesFiveAtATimeIsFiveTimesAsUncertain) {
 }
 
 TEST(LeakEvidence, WindowsMayBeOfAnyLength) {
-  LiveCourse course;
+  LiveTrend course;
   for (int window = 0; window < 40; ++window) {
     const double seconds = window % 2 == 0 ? 1 : 10;
     course.born(3 * seconds, 100);
@@ -70,7 +70,7 @@ TEST(LeakEvidence, WindowsMayBeOfAnyLength) {
 
 // Sessions of a few seconds and of minutes, of an even flow.
 TEST(LeakEvidence, StepsMayBeOfAnyLength) {
-  LiveCourse steady;
+  LiveTrend steady;
   for (const double seconds : {1.0, 30.0, 2.0}) {
     for (int step = 0; step < 8; ++step) {
       steady.born(5 * seconds, 100);
@@ -84,7 +84,7 @@ TEST(LeakEvidence, StepsMayBeOfAnyLength) {
 }
 
 TEST(LeakEvidence, AShortLastSessionIsNoSlowing) {
-  LiveCourse course;
+  LiveTrend course;
   for (const double seconds : {60.0, 6.0}) {
     for (int step = 0; step < 10; ++step) {
       course.born(seconds, 100);

@@ -214,7 +214,7 @@ TEST(Range, WhatIsLiveMayBeOfSeveralRates) {
   recording.alloc(5, 7);
   recording.advance(2 * kSecond);
   const ProfileSnapshot snapshot = recording.snapshot();
-  const RangeCounter counter(snapshot, Doubt::kChance);
+  const RangeCounter counter(snapshot, VarianceModel::kChance);
   const Portion now = counter.live_at(counter.now_ns()).front();
   EXPECT_DOUBLE_EQ(now.words, 104);
   EXPECT_DOUBLE_EQ(now.variance_words2, 10'008);

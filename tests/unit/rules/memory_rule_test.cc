@@ -77,7 +77,7 @@ TEST(MemoryRule, AFileThatMakesNoSenseIsRefusedWithItsLine) {
   EXPECT_THAT(std::string(read_rules(dir.path("none")).status().message()),
               HasSubstr("cannot be read"));
   std::string many = "rules:\n";
-  for (std::size_t i = 0; i <= kMostRules; ++i) absl::StrAppend(&many, "  - max-live: ", i, "\n");
+  for (std::size_t i = 0; i <= kMaxRules; ++i) absl::StrAppend(&many, "  - max-live: ", i, "\n");
   EXPECT_THAT(std::string(read_rules(dir.write("many", many)).status().message()),
               HasSubstr("more than 200 rules"));
 }

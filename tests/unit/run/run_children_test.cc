@@ -112,14 +112,14 @@ TEST_F(RunChildrenTest, GarbageIsCounted) {
 
 // With any number of names, some are reported and the others counted.
 TEST_F(RunChildrenTest, NamesAreBounded) {
-  constexpr std::uint64_t kNames = 3 * RunChildren::kMostNames;
+  constexpr std::uint64_t kNames = 3 * RunChildren::kMaxNames;
   for (std::uint64_t i = 0; i < kNames; ++i) {
     const UniqueFd fd = connect();
     send(fd, request(MEMPROF_SHARE_NO_RUNTIME, std::to_string(i).c_str()));
     children_->update();
   }
-  EXPECT_EQ(children_->not_profiled().size(), RunChildren::kMostNames);
-  EXPECT_EQ(children_->unnamed(), kNames - RunChildren::kMostNames);
+  EXPECT_EQ(children_->not_profiled().size(), RunChildren::kMaxNames);
+  EXPECT_EQ(children_->unnamed(), kNames - RunChildren::kMaxNames);
 }
 
 TEST_F(RunChildrenTest, OnesThatSayNothingHoldNobodyUp) {

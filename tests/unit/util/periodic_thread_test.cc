@@ -21,7 +21,7 @@ TEST(PeriodicThread, RepeatsItsJobUntilItIsStopped) {
   while (turns < 3) {
   }
   thread.stop();
-  EXPECT_FALSE(thread.goes_on());
+  EXPECT_FALSE(thread.is_running());
   const int seen = turns;
   thread.stop();
   EXPECT_EQ(seen, turns);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/util/asker.h"
+#include "daemon/util/scoped_user.h"
 
 namespace memprofd {
 namespace {
@@ -76,18 +76,18 @@ TEST_F(UserSlotsTest, APlaceMayOutliveThePlaces) {
   taken_.clear();
 }
 
-TEST(Asker, IsOfOneThreadForSomeTime) {
-  EXPECT_EQ("", Asker::current());
+TEST(ScopedUser, IsOfOneThreadForSomeTime) {
+  EXPECT_EQ("", ScopedUser::current());
   {
-    const Asker user("user 1");
-    EXPECT_EQ("user 1", Asker::current());
+    const ScopedUser user("user 1");
+    EXPECT_EQ("user 1", ScopedUser::current());
     {
-      const Asker itself("");
-      EXPECT_EQ("", Asker::current());
+      const ScopedUser itself("");
+      EXPECT_EQ("", ScopedUser::current());
     }
-    EXPECT_EQ("user 1", Asker::current());
+    EXPECT_EQ("user 1", ScopedUser::current());
   }
-  EXPECT_EQ("", Asker::current());
+  EXPECT_EQ("", ScopedUser::current());
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST_F(BatchReaderTest, KnownValuesAreReadTwiceInOneStep) {
     return reader.peek_twice(batch, {}, {}, std::span(&first, 1), std::span(&last, 1));
   };
   EXPECT_FALSE(peek().has_value()) << "nothing is known";
-  known.footprint = reader.read_twice(batch, {}, {})[0].footprint;
+  known.read_set = reader.read_twice(batch, {}, {})[0].read_set;
 
   memory_.poke(held, integer(8));
   memory_.steps = 0;
@@ -250,7 +250,7 @@ class KnownValuesTest : public BatchReaderTest {
     for (std::size_t i = 0; i < slots.size(); ++i) {
       if (!changed[i]) continue;
       std::vector<ReadValue> read = reader.read_twice(std::span(slots).subspan(i, 1), {}, {});
-      *slots[i].known = {std::move(read[0].footprint), nullptr};
+      *slots[i].known = {std::move(read[0].read_set), nullptr};
     }
     return changed;
   }
@@ -362,7 +362,7 @@ TEST_F(KnownValuesTest, LeavesOutWhatHasGone) {
 TEST_F(KnownValuesTest, LargeValuesAreReadAgain) {
   const std::uint64_t slot = memory_.put<std::uint64_t>(0);
   std::uint64_t list = integer(0);
-  for (std::uint64_t i = 0; i < 2 * Footprint::kMostParts; ++i) {
+  for (std::uint64_t i = 0; i < 2 * ReadSet::kMaxParts; ++i) {
     list = memory_.put_block(0, {integer(i), list});
     memory_.put<std::uint64_t>(0);
   }

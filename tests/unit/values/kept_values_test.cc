@@ -27,12 +27,12 @@ TEST(KeptValues, EachIsThereOnce) {
 
 TEST(KeptValues, ThereIsACap) {
   std::vector<ModuleField> fields;
-  for (std::uint32_t i = 0; i < KeptValues::kMost; ++i) fields.push_back({0, i, "M"});
+  for (std::uint32_t i = 0; i < KeptValues::kMax; ++i) fields.push_back({0, i, "M"});
   KeptValues kept;
   EXPECT_TRUE(kept.add(fields).ok());
   EXPECT_TRUE(kept.add(fields).ok()) << "they are there already";
   EXPECT_EQ(kept.add({{1, 0, "N"}}).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(kept.all().size(), KeptValues::kMost) << "none is added";
+  EXPECT_EQ(kept.all().size(), KeptValues::kMax) << "none is added";
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ import type { Range, View } from "../lib/state";
 import { showing, shifted, zoomed, type Recorded } from "../lib/axis";
 
 // Moves the cursor to a moment; moves the axis only as far as needed to show it. memprofd refuses a
-// range that ends at the begin of the recording or before: nothing is in it.
+// range that ends at the start of the recording or before: nothing is in it.
 export function at(view: View, axis: Range, moment: number, recorded: Recorded): Partial<View> {
   const end = Math.max(recorded.begin + 1, Math.min(moment, recorded.now));
   const begin = view.begin !== undefined && view.begin >= end ? undefined : view.begin;
@@ -12,7 +12,7 @@ export function at(view: View, axis: Range, moment: number, recorded: Recorded):
 }
 
 export function live(view: View): Partial<View> {
-  // Drops a selected range, which ends in the past; a begin alone stays.
+  // Drops a selected range, which ends in the past; a start alone stays.
   const isRange = view.begin !== undefined && view.end !== undefined;
   return { live: true, end: undefined, axis: undefined, ...(isRange ? { begin: undefined } : {}) };
 }

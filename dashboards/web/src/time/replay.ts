@@ -16,7 +16,7 @@ export class Replay {
     return this.timer !== 0;
   }
 
-  // Starts at the cursor, or at the begin of the axis if the cursor is at the present.
+  // Starts at the cursor, or at the start of the axis if the cursor is at the present.
   start(): void {
     if (this.isRunning) return;
     const { store } = this.app, view = store.get(), recorded = this.app.recorded(), axis = this.app.axis();

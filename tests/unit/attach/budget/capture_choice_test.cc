@@ -15,7 +15,7 @@ struct Program {
   std::uint64_t frames = 226;    // 6.1 us by the runtime
   std::uint64_t walk_ns = 2000;  // 2.75 us by the kernel
   std::uint64_t samples = 500;   // a second
-  bool bites = true;
+  bool is_limited = true;
   bool kernel_may = true;
 
   // Returns the number of windows until a change, up to a limit.
@@ -29,7 +29,7 @@ struct Program {
       } else {
         counts.frames = samples * frames;
       }
-      if (choice.judge(1, counts, by, bites)) return n;
+      if (choice.judge(1, counts, by, is_limited)) return n;
     }
     return windows;
   }
@@ -94,7 +94,7 @@ TEST(CaptureChoice, IsNotTriedWhereAHitAloneIsMoreExpensive) {
 
 TEST(CaptureChoice, IsNotTriedWhereTheBudgetPaysForTheRate) {
   CaptureChoice choice(kTrapNs);
-  EXPECT_EQ(Program{.bites = false}.run(choice, 3600), 3600);
+  EXPECT_EQ(Program{.is_limited = false}.run(choice, 3600), 3600);
 }
 
 TEST(CaptureChoice, GoesBackWhenTheKernelsPriceHasRisen) {

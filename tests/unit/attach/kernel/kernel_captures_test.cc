@@ -41,10 +41,10 @@ TEST(KernelCaptures, AreReturned) {
 }
 
 TEST(KernelCaptures, ThatAreInsistedOnCountToo) {
-  const auto insisted = KernelCapture::insist(kProgram);
+  const auto insisted = KernelCapture::take_over_limit(kProgram);
   EXPECT_EQ(take_all(kProgram).size(), kMaxKernelCaptures - 1);
   const auto taken = take_all(kProgram);
-  const auto beyond = KernelCapture::insist(kProgram);
+  const auto beyond = KernelCapture::take_over_limit(kProgram);
   EXPECT_TRUE(take_all(kProgram).empty());
 }
 

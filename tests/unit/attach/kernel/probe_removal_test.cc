@@ -57,7 +57,7 @@ class ProbeRemovalTest : public ::testing::Test {
 
 // The control thread removes them, and must not wait for any.
 TEST_F(ProbeRemovalTest, NotTooManyAreLeft) {
-  for (std::size_t i = 0; i < kMostLeftRemovals; ++i) add();
+  for (std::size_t i = 0; i < kMaxLeftRemovals; ++i) add();
   ASSERT_TRUE(removal_.leave());
   EXPECT_TRUE(removal_.done());
   add();

@@ -66,7 +66,7 @@ pb::ListSitesResponse sites_response() {
 }
 
 // The census of a heap of 64 KiB.
-std::shared_ptr<const CensusBook> fixed_censuses() {
+std::shared_ptr<const CensusStore> fixed_censuses() {
   ShortCensus census{.types = {.typed = {.blocks = 900, .words = 6144}},
                      .garbage = {.blocks = 10, .words = 512},
                      .classes = {{"Shop.order", {.blocks = 512, .words = 4096}},
@@ -75,7 +75,7 @@ std::shared_ptr<const CensusBook> fixed_censuses() {
                      .other = {.blocks = 8, .words = 1024}};
   census.info.pid = 4242;
   census.info.unix_ns = static_cast<std::int64_t>(fixed_target()->time_ns);
-  auto book = std::make_shared<CensusBook>();
+  auto book = std::make_shared<CensusStore>();
   book->add(census);
   return book;
 }

@@ -20,15 +20,15 @@ namespace {
 namespace pb = ::memprof::v1;
 
 // Blocks of all sizes, followed over sessions as in OCaml 5 or forgotten with each.
-ProfileSnapshot recorded(unsigned seed, bool goes_on) {
+ProfileSnapshot recorded(unsigned seed, bool resumes) {
   Recording recording;
   recording.symbolizer = testing::fixed_symbolizer();
   std::mt19937 random(seed);
   std::vector<std::uint64_t> live;
   std::uint64_t id = 0;
   for (const double rate : {1.0, 1e-6, 0.3, 1.0, 3e-5, 1e-2}) {
-    goes_on ? recording.resume_at(rate) : recording.set_rate(rate);
-    if (!goes_on) live.clear();
+    resumes ? recording.resume_at(rate) : recording.set_rate(rate);
+    if (!resumes) live.clear();
     for (int second = 0; second < 3; ++second) {
       for (int i = 0; i < 40; ++i) {
         const std::uint64_t words = std::uint64_t{2} << random() % 20;

@@ -506,7 +506,7 @@ TEST_F(GrpcServerTest, WaitingCallsAreLimitedAndLeaveThreads) {
     release.wait();
   };
   constexpr int kCalls = 100;
-  const int most = ::getuid() == 0 ? GrpcAccess::kMostCalls : 21;
+  const int most = ::getuid() == 0 ? GrpcAccess::kMaxCalls : 21;
   std::vector<std::jthread> callers;
   for (int i = 0; i < kCalls; ++i) {
     callers.emplace_back([&, i] {
@@ -840,7 +840,7 @@ TEST(GrpcAccess, UsersControlTheirOwnPrograms) {
        {own.process_for(caller(0), here, 7), own.process_for(caller(::geteuid()), here, 7),
         all.process_for(caller(::getuid() + 1), here, 7)}) {
     ASSERT_TRUE(asked.ok()) << asked.status();
-    EXPECT_EQ(*asked, AskedProcess(here, 7)) << "for whoever has it";
+    EXPECT_EQ(*asked, RequestedProcess(here, 7)) << "for whoever has it";
   }
   const GrpcCaller other = caller(::getuid() + 1);
   const absl::Status refused = own.process_for(other, here).status();
@@ -867,7 +867,7 @@ TEST(GrpcAccess, BindsTheProcess) {
   const GrpcAccess access({});
   const GrpcCaller user{.name = "", .peer = UnixPeer{.pid = 1, .uid = 1000, .gid = 1000}};
   ASSERT_TRUE(testing::eventually([&] { return access.process_for(user, child).ok(); }));
-  const AskedProcess asked = access.process_for(user, child).value();
+  const RequestedProcess asked = access.process_for(user, child).value();
   EXPECT_NE(asked.start_time_ticks, 0u);
   EXPECT_EQ(asked.user, (ProcessUser{1000, 1000}));
   EXPECT_EQ(access.process_for(user, child, asked.start_time_ticks).value(), asked);

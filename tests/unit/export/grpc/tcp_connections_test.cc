@@ -44,13 +44,13 @@ TEST(TcpConnections, SilentOnesGiveWay) {
       GrpcServer::start({.listen_address = "127.0.0.1:0", .stats = stats}, service, traces);
   ASSERT_TRUE(server.ok()) << server.status();
   std::vector<UniqueFd> silent;
-  for (std::size_t i = 0; i < TcpConnections::kMost + 100; ++i) {
+  for (std::size_t i = 0; i < TcpConnections::kMax + 100; ++i) {
     silent.push_back(connect_to((*server)->port()));
   }
   const auto left = [&] { return std::ranges::count_if(silent, is_open); };
   // Connections are counted until they are closed.
   ASSERT_TRUE(testing::eventually([&] { return stats->grpc_cut_off >= 100; })) << left();
-  EXPECT_EQ(static_cast<std::ptrdiff_t>(TcpConnections::kMost), left());
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(TcpConnections::kMax), left());
   EXPECT_EQ(100u, stats->grpc_cut_off);
   ctl::Client client({"", "127.0.0.1:" + std::to_string((*server)->port())});
   EXPECT_TRUE(client.list_targets().ok());

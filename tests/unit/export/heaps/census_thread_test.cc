@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Waits for a census of that snapshot of pid 4242.
-void wait_for(const InnerHeaps& heaps, std::int64_t unix_ns) {
+void wait_for(const HeapAnalyser& heaps, std::int64_t unix_ns) {
   ASSERT_TRUE(testing::eventually([&] {
     return heaps.censuses()->of({.pid = 4242, .unix_ns = unix_ns}) != nullptr;
   })) << "no census of "
@@ -34,7 +34,7 @@ void keep(const TempDir& folder, const std::string& name, const std::string& con
 TEST(CensusThread, CountsExistingAndNewFiles) {
   const TempDir folder;
   folder.write("auto-a.heap", some_heap_file(7, 3));
-  InnerHeaps heaps({.directory = folder.path()});
+  HeapAnalyser heaps({.directory = folder.path()});
   const CensusThread thread(heaps, milliseconds(1));
   wait_for(heaps, 7);
   const auto census = heaps.censuses()->latest(4242, 0);
@@ -48,7 +48,7 @@ TEST(CensusThread, CountsExistingAndNewFiles) {
 TEST(CensusThread, CountsWhatComesAtTheSameTime) {
   const TempDir folder;
   keep(folder, "auto-a.heap", some_heap_file(7));
-  InnerHeaps heaps({.directory = folder.path()});
+  HeapAnalyser heaps({.directory = folder.path()});
   const CensusThread thread(heaps, milliseconds(1));
   wait_for(heaps, 7);
   for (std::int64_t ns = 9; ns < 30; ++ns) {
@@ -68,14 +68,14 @@ TEST(CensusThread, SkipsFilesThatCannotBeCounted) {
   folder.write("auto-a.heap", some_heap_file(7));
   folder.write("auto-cut.heap", whole.substr(0, whole.size() - 1));
   folder.write("auto-none.heap", "no heap");
-  InnerHeaps heaps({.directory = folder.path()});
+  HeapAnalyser heaps({.directory = folder.path()});
   const CensusThread thread(heaps, milliseconds(1));
   wait_for(heaps, 7);
   EXPECT_EQ(nullptr, heaps.censuses()->of({.pid = 4242, .unix_ns = 9}));
 }
 
 TEST(CensusThread, EndsAtOnceWhereNothingIsKept) {
-  InnerHeaps heaps;
+  HeapAnalyser heaps;
   const CensusThread thread(heaps, std::chrono::hours(1));
   EXPECT_EQ(nullptr, heaps.censuses()->latest(4242, 0));
 }

@@ -153,7 +153,7 @@ class HeapServiceTest : public ::testing::Test {
   testing::FakeService service_{{testing::fixed_target()}};
   ControlService control_{service_};
   QueryService queries_{service_};
-  InnerHeaps heaps_;
+  HeapAnalyser heaps_;
   HeapService taken_{heaps_, control_, queries_};
 };
 

@@ -39,7 +39,7 @@ class KeptHeapsTest : public ::testing::Test {
 
   const TempDir folder_;
   testing::FakeService service_{{testing::fixed_target()}};
-  InnerHeaps heaps_{{.directory = folder_.path()}};
+  HeapAnalyser heaps_{{.directory = folder_.path()}};
   KeptHeaps kept_{heaps_, service_};
 };
 
@@ -165,7 +165,7 @@ TEST_F(KeptHeapsTest, OneThatCannotBeTakenLeavesNothing) {
 }
 
 TEST_F(KeptHeapsTest, WithoutADirectoryNoProgramIsStopped) {
-  InnerHeaps none;
+  HeapAnalyser none;
   KeptHeaps kept(none, service_);
   pb::KeepHeapRequest request;
   request.set_pid(4242);

@@ -63,7 +63,7 @@ class ControlRoutesTest : public ::testing::Test {
   QueryService queries_{service_};
   TraceService traces_{service_, {}};
   StopSignal stop_;
-  InnerHeaps heaps_;
+  HeapAnalyser heaps_;
   HeapService taken_{heaps_, control_, queries_};
   KeptHeaps kept_{heaps_, service_};
   ValuesService values_{service_};

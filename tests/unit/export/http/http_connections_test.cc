@@ -13,7 +13,7 @@
 namespace memprofd {
 namespace {
 
-constexpr std::size_t kMost = 1000;  // unread bytes
+constexpr std::size_t kMax = 1000;  // unread bytes
 
 class HttpConnectionsTest : public ::testing::Test {
  protected:
@@ -50,7 +50,7 @@ class HttpConnectionsTest : public ::testing::Test {
 
   const std::shared_ptr<ServerStats> stats_ = std::make_shared<ServerStats>();
   std::array<Client, 4> clients_;
-  HttpConnections connections_{{.unsent_bytes = kMost}, stats_};
+  HttpConnections connections_{{.unsent_bytes = kMax}, stats_};
 };
 
 TEST_F(HttpConnectionsTest, TheLongestUnreadAnswerEndsWhenThereAreTooManyBytes) {
@@ -75,7 +75,7 @@ TEST_F(HttpConnectionsTest, ReadAnswersDoNotCount) {
 }
 
 TEST_F(HttpConnectionsTest, OneAnswerMayHaveAnySize) {
-  send(0, 50 * kMost);
+  send(0, 50 * kMax);
   EXPECT_EQ(stats_->http_cut_off, 0u);
   send(1, 1);
   EXPECT_TRUE(clients_[0].is_cut_off());

@@ -140,7 +140,7 @@ TEST(PrometheusText, SnapshotsOfAHeapCountSinceTheAttach) {
 TEST(PrometheusText, HasTheCensusOfTheLastSnapshotByClass) {
   const ProfileSnapshotPtr target = testing::fixed_target();
   testing::FakeService service({target});
-  const auto censuses = std::make_shared<CensusBook>();
+  const auto censuses = std::make_shared<CensusStore>();
   const PrometheusExporter exporter(
       service, {"1"}, {}, std::make_shared<ServerStats>(), [] { return ProcessStats{}; },
       std::make_shared<HeapOutcomes>(), censuses);

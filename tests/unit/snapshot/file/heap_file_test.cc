@@ -204,7 +204,7 @@ TEST(HeapFile, UnpredictablePointersAreStored) {
   constexpr std::uint64_t kFields = 32;
   std::vector<std::uint64_t> words = block(1, 0);
   std::set<std::uint32_t> masks;
-  while (masks.size() * kFields / 2 < 5 * std::uint64_t{kMostGuesses} / 4) {
+  while (masks.size() * kFields / 2 < 5 * std::uint64_t{kMaxGuesses} / 4) {
     const auto mask = static_cast<std::uint32_t>(random() | random());
     if (!masks.insert(mask).second) continue;
     std::vector<std::uint64_t> record = block(kFields, 0);

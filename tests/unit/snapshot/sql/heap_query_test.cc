@@ -160,10 +160,11 @@ TEST_F(HeapQueryTest, WhatRootsRetain) {
               ElementsAre(ElementsAre("all roots", "2504", "NULL", "640")));
 }
 
-TEST_F(HeapQueryTest, Ways) {
-  EXPECT_THAT(rows("select way(3), way(4), way(-1), way(99), way('x')"),
-              ElementsAre(ElementsAre("global Cache, field 2 → array[*] → closure Server.handle",
-                                      "NULL", "NULL", "NULL", "NULL")));
+TEST_F(HeapQueryTest, RootPaths) {
+  EXPECT_THAT(
+      rows("select root_path(3), root_path(4), root_path(-1), root_path(99), root_path('x')"),
+      ElementsAre(ElementsAre("global Cache, field 2 → array[*] → closure Server.handle", "NULL",
+                              "NULL", "NULL", "NULL")));
 }
 
 TEST_F(HeapQueryTest, WhatBlocksLeadTo) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 #include "daemon/snapshot/types/source_files.h"
 #include "tests/kit/temp_dir.h"
 
@@ -40,7 +40,7 @@ class CompiledSource {
     image.info.program = program();
     std::ifstream(dir_.path("version")) >> image.info.ocaml_version;
     SourceFiles files(image.info.program, image.info.ocaml_version);
-    give_types(image, [&](const std::string& unit) { return files.find(unit); });
+    assign_types(image, [&](const std::string& unit) { return files.find(unit); });
   }
 
  private:

@@ -31,21 +31,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(PatientFinder, HandsOnWhatIsAsked) {
+TEST(TimeLimitedFinder, HandsOnWhatIsAsked) {
   const CompilerFile file;
   std::vector<std::string> asked;
   const FindUnit find = [&](const std::string& unit) {
     asked.push_back(unit);
     return SourceUnit{.interface = &file};
   };
-  PatientFinder finder(find, std::chrono::minutes(1));
+  TimeLimitedFinder finder(find, std::chrono::minutes(1));
   EXPECT_EQ(&file, finder.find("Cache").interface);
   EXPECT_EQ(&file, finder.find("Queue").interface);
   EXPECT_EQ((std::vector<std::string>{"Cache", "Queue"}), asked);
   EXPECT_FALSE(finder.has_given_up());
 }
 
-TEST(PatientFinder, GivesUpOnFilesThatNeverAnswer) {
+TEST(TimeLimitedFinder, GivesUpOnFilesThatNeverAnswer) {
   const auto hang = std::make_shared<std::latch>(1);
   const auto asked = std::make_shared<std::atomic<int>>(0);
   const FindUnit find = [hang, asked](const std::string&) {
@@ -53,7 +53,7 @@ TEST(PatientFinder, GivesUpOnFilesThatNeverAnswer) {
     hang->wait();
     return SourceUnit{};
   };
-  PatientFinder finder(find, milliseconds(10));
+  TimeLimitedFinder finder(find, milliseconds(10));
   EXPECT_EQ(nullptr, finder.find("Cache").interface);
   EXPECT_TRUE(finder.has_given_up());
   EXPECT_EQ(nullptr, finder.find("Queue").interface);
@@ -66,21 +66,21 @@ int find_without_threads() {
   const rlimit none{1, 1};
   if (::setrlimit(RLIMIT_NPROC, &none) != 0 || ::setuid(4712) != 0) return 1;
   const FindUnit find = [](const std::string&) { return SourceUnit{}; };
-  PatientFinder finder(find, std::chrono::minutes(1));
+  TimeLimitedFinder finder(find, std::chrono::minutes(1));
   for (int i = 0; i < 20; ++i) {
     if (finder.find("Cache").interface != nullptr || !finder.lacked_thread()) return 2;
   }
   return finder.has_given_up() ? 3 : 0;  // more failed than may ask at the same time
 }
 
-TEST(PatientFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {
+TEST(TimeLimitedFinder, WithoutAThreadNothingIsFoundAndNoPlaceIsLost) {
   if (::geteuid() != 0) GTEST_SKIP() << "another user is made by root only";
   EXPECT_EXIT(std::_Exit(find_without_threads()), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(PatientFinder, AnExceptionFindsNothing) {
+TEST(TimeLimitedFinder, AnExceptionFindsNothing) {
   const FindUnit find = [](const std::string&) -> SourceUnit { throw std::bad_alloc(); };
-  PatientFinder finder(find, std::chrono::minutes(1));
+  TimeLimitedFinder finder(find, std::chrono::minutes(1));
   EXPECT_EQ(nullptr, finder.find("Cache").interface);
 }
 

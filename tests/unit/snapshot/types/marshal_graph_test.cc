@@ -102,7 +102,7 @@ TEST(MarshalGraph, EndsAListThatLeadsBackIntoItself) {
   ASSERT_TRUE(graph.ok());
   int cells = 0;
   for_each_in_list(graph->root(), [&](MarshalValue) { ++cells; });
-  EXPECT_EQ(kMostListCells, cells);
+  EXPECT_EQ(kMaxListCells, cells);
 }
 
 }  // namespace

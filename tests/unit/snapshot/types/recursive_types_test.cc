@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 #include "tests/kit/image_builder.h"
 #include "tests/unit/snapshot/types/compiled_source.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ ShortCensus census_at(std::int64_t unix_ns, std::uint32_t pid, std::string name 
 
 TEST(ShortCensus, HasReachableClassesBySizeAndTheRestAsOne) {
   ImageBuilder builder;
-  for (std::uint32_t fields = 1; fields <= ShortCensus::kMostClasses + 2; ++fields) {
+  for (std::uint32_t fields = 1; fields <= ShortCensus::kMaxClasses + 2; ++fields) {
     builder.global("Cache", fields, builder.block(fields, 1));
   }
   builder.string(40);  // garbage
@@ -30,15 +30,15 @@ TEST(ShortCensus, HasReachableClassesBySizeAndTheRestAsOne) {
   const ShortCensus census = shortened(image.info, count_image(image, ShortestPaths(image)));
   EXPECT_EQ(4242u, census.info.pid);
   EXPECT_EQ(41u, census.garbage.words);
-  ASSERT_EQ(ShortCensus::kMostClasses, census.classes.size());
+  ASSERT_EQ(ShortCensus::kMaxClasses, census.classes.size());
   EXPECT_EQ("block(102, tag 1)", census.classes[0].name);
   EXPECT_EQ(103u, census.classes[0].count.words);
   EXPECT_EQ(2u, census.other.blocks);
   EXPECT_EQ(2u + 3u, census.other.words) << "the smallest";
 }
 
-TEST(CensusBook, KnowsOneOfEachSnapshot) {
-  CensusBook book;
+TEST(CensusStore, KnowsOneOfEachSnapshot) {
+  CensusStore book;
   book.add(census_at(5, 42, "string"));
   book.add(census_at(5, 43, "array"));
   book.add(census_at(5, 42, "int list"));
@@ -47,8 +47,8 @@ TEST(CensusBook, KnowsOneOfEachSnapshot) {
   EXPECT_EQ(nullptr, book.of({.pid = 42, .unix_ns = 6}));
 }
 
-TEST(CensusBook, TheLatestOfAProcessIsNotOfOneBeforeIt) {
-  CensusBook book;
+TEST(CensusStore, TheLatestOfAProcessIsNotOfOneBeforeIt) {
+  CensusStore book;
   EXPECT_EQ(nullptr, book.latest(42, 0));
   book.add(census_at(7, 42));
   book.add(census_at(5, 42));
@@ -58,9 +58,9 @@ TEST(CensusBook, TheLatestOfAProcessIsNotOfOneBeforeIt) {
   EXPECT_EQ(nullptr, book.latest(42, 8));
 }
 
-TEST(CensusBook, TheEarliestGiveWay) {
-  CensusBook book;
-  for (std::int64_t i = 0; i <= static_cast<std::int64_t>(CensusBook::kMost); ++i) {
+TEST(CensusStore, TheEarliestGiveWay) {
+  CensusStore book;
+  for (std::int64_t i = 0; i <= static_cast<std::int64_t>(CensusStore::kMax); ++i) {
     book.add(census_at(i, 42));
   }
   EXPECT_EQ(nullptr, book.of({.pid = 42, .unix_ns = 0}));

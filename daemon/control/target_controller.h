@@ -80,7 +80,7 @@ struct SessionContext {
 // The answer to a request to a session.
 using SessionAnswer = Answer<absl::StatusOr<TargetInfo>>;
 
-class TargetSession {
+class TargetController {
  public:
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
@@ -89,22 +89,22 @@ class TargetSession {
   // Begins to inspect the program. before: the ended target at this pid, or null; its counts are
   // shown until there are new ones. An error leaves it unchanged. resumes_from: the last snapshot
   // of the same program by the previous memprofd, or null.
-  static absl::StatusOr<std::unique_ptr<TargetSession>> open(SessionOptions options,
-                                                             const SessionContext& context,
-                                                             TargetSession* before,
-                                                             ProfileSnapshotPtr resumes_from);
+  static absl::StatusOr<std::unique_ptr<TargetController>> open(SessionOptions options,
+                                                                const SessionContext& context,
+                                                                TargetController* before,
+                                                                ProfileSnapshotPtr resumes_from);
   // A target of an earlier memprofd that has ended, with its final snapshot.
-  static std::unique_ptr<TargetSession> of_ended(ProfileSnapshotPtr snapshot,
-                                                 std::chrono::steady_clock::time_point ended_at,
-                                                 const SessionContext& context);
-  ~TargetSession();
-  TargetSession(const TargetSession&) = delete;
-  TargetSession& operator=(const TargetSession&) = delete;
+  static std::unique_ptr<TargetController> of_ended(ProfileSnapshotPtr snapshot,
+                                                    std::chrono::steady_clock::time_point ended_at,
+                                                    const SessionContext& context);
+  ~TargetController();
+  TargetController(const TargetController&) = delete;
+  TargetController& operator=(const TargetController&) = delete;
 
   State state() const { return state_; }
   bool attached() const { return attached_.has_value(); }
   // True if it is to end but is not detached from the program yet.
-  bool letting_go() const {
+  bool is_detaching() const {
     return state_ == State::kStopping ||
            (state_ == State::kInspecting && inspect_until_ != TimePoint::max());
   }
@@ -145,7 +145,7 @@ class TargetSession {
   CpuBound::Target cpu_taken();
   void limit_cpu(double limit);
   // While attached: checks that a request means this program.
-  absl::Status check_is_meant(const AskedProcess& asked) const;
+  absl::Status check_is_meant(const RequestedProcess& asked) const;
   // Time for which a request for a rate waits for the target, while attached.
   static constexpr std::chrono::milliseconds kRatePatience{500};
   absl::Status set_rate(const RateRequest& request);
@@ -206,7 +206,7 @@ class TargetSession {
     TimePoint owner_seen_at;
     TimePoint kept_alive_at;
     std::uint64_t alive_cpu_ns = 0;  // CPU time of the program just before that
-    HeardSilence silence;            // silence of its memory
+    ObservedSilence silence;         // silence of its memory
     // In kStopping: the final state, and the time limit for the agent to stop.
     TargetState end_state = TargetState::kDetached;
     std::string end_message;
@@ -224,7 +224,7 @@ class TargetSession {
     std::optional<TimePoint> until = std::nullopt;  // the inspection does not count
   };
 
-  TargetSession(SessionOptions options, const SessionContext& context)
+  TargetController(SessionOptions options, const SessionContext& context)
       : options_(std::move(options)), context_(context) {}
 
   void enter(State state);

@@ -8,13 +8,13 @@
 
 namespace memprofd {
 
-class Asker {
+class ScopedUser {
  public:
   // Sets the user of this thread until destroyed. An empty user means root or memprofd itself.
-  explicit Asker(std::string user) : before_(std::exchange(current_user(), std::move(user))) {}
-  ~Asker() { current_user() = std::move(before_); }
-  Asker(const Asker&) = delete;
-  Asker& operator=(const Asker&) = delete;
+  explicit ScopedUser(std::string user) : before_(std::exchange(current_user(), std::move(user))) {}
+  ~ScopedUser() { current_user() = std::move(before_); }
+  ScopedUser(const ScopedUser&) = delete;
+  ScopedUser& operator=(const ScopedUser&) = delete;
 
   static const std::string& current() { return current_user(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/control/target_session.h"
+#include "daemon/control/target_controller.h"
 
 #include <sys/stat.h>
 
@@ -103,16 +103,16 @@ void log_memory_full(int pid) {
 }  // namespace
 
 // Names the target in the error, because a client may have asked for several targets.
-absl::Status TargetSession::about(const absl::Status& status) const {
+absl::Status TargetController::about(const absl::Status& status) const {
   return about_pid(options_.pid, status);
 }
 
 // ---------------------------------------------------------------- inspections
 
-absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(
-    SessionOptions options, const SessionContext& context, TargetSession* before,
+absl::StatusOr<std::unique_ptr<TargetController>> TargetController::open(
+    SessionOptions options, const SessionContext& context, TargetController* before,
     ProfileSnapshotPtr resumes_from) {
-  std::unique_ptr<TargetSession> session(new TargetSession(std::move(options), context));
+  std::unique_ptr<TargetController> session(new TargetController(std::move(options), context));
   session->resumes_from_ = std::move(resumes_from);
   struct stat process {};
   if (::stat(ProcFs().path(session->options_.pid, "").c_str(), &process) == 0) {
@@ -130,9 +130,9 @@ absl::StatusOr<std::unique_ptr<TargetSession>> TargetSession::open(
   return session;
 }
 
-TargetSession::~TargetSession() { enter(State::kEnded); }
+TargetController::~TargetController() { enter(State::kEnded); }
 
-void TargetSession::enter(State state) {
+void TargetController::enter(State state) {
   if (state_ == State::kInspecting) {
     const bool given_up = std::exchange(inspection_, std::nullopt).has_value();
     context_.children.inspection_over(options_.pid, given_up);
@@ -141,7 +141,7 @@ void TargetSession::enter(State state) {
   pace_.enter(Clock::now());
 }
 
-absl::Status TargetSession::inspect(InspectionFunction inspection) {
+absl::Status TargetController::inspect(InspectionFunction inspection) {
   auto started = TargetInspection::start(
       [inspection =
            std::move(inspection)](const std::stop_token& stop) -> absl::StatusOr<PreparedTarget> {
@@ -157,14 +157,14 @@ absl::Status TargetSession::inspect(InspectionFunction inspection) {
   return absl::OkStatus();
 }
 
-void TargetSession::give_up_inspection(const absl::Status& why) {
+void TargetController::give_up_inspection(const absl::Status& why) {
   refuse(why);
   if (resumes_from_ != nullptr) cannot_resume(why);
   enter(State::kEnded);
 }
 
 // Gives the inspection time to release the program, so that the next attach finds it free.
-void TargetSession::detach_inspection() {
+void TargetController::detach_inspection() {
   if (inspect_until_ != TimePoint::max()) return;
   inspect_until_ = Clock::now() + kInspectionStopPatience;
   inspection_->request_stop();
@@ -173,7 +173,7 @@ void TargetSession::detach_inspection() {
       absl::StrCat("pid ", options_.pid, " was detached while it was being inspected")));
 }
 
-absl::Status TargetSession::take_over_inspection() {
+absl::Status TargetController::take_over_inspection() {
   if (inspect_until_ != TimePoint::max()) {
     enter(State::kEnded);
     return absl::NotFoundError("detached");
@@ -188,7 +188,7 @@ absl::Status TargetSession::take_over_inspection() {
 }
 
 // Attaches. The result of the inspection is valid only while the inspected program runs.
-absl::Status TargetSession::begin(PreparedTarget prepared) {
+absl::Status TargetController::begin(PreparedTarget prepared) {
   RETURN_IF_ERROR(check_same_program(prepared.target->target()));
   RETURN_IF_ERROR(check_resumes(prepared.target->target()));
   skipped_children_ = {};
@@ -207,7 +207,7 @@ absl::Status TargetSession::begin(PreparedTarget prepared) {
   return absl::OkStatus();
 }
 
-void TargetSession::use(PreparedTarget prepared, double rate) {
+void TargetController::use(PreparedTarget prepared, double rate) {
   attached_->target = std::move(prepared.target);
   attached_->symbolizer = std::move(prepared.symbolizer);
   attached_->why_observed = std::move(prepared.why_observed);
@@ -231,7 +231,7 @@ void TargetSession::use(PreparedTarget prepared, double rate) {
 
 // Switches to observe mode because the agent detected that it cannot sample; it stays idle in the
 // program. Reuses the result of the inspection when the ingest thread has released it.
-void TargetSession::observe_instead(const std::string& why_no_agent) {
+void TargetController::observe_instead(const std::string& why_no_agent) {
   attached_->target->begin_detach();
   const auto before = std::make_shared<Attached>(end_attached(TargetState::kFailed, why_no_agent));
   why_no_agent_ = why_no_agent;
@@ -250,16 +250,16 @@ void TargetSession::observe_instead(const std::string& why_no_agent) {
 
 // -------------------------------------------------------------------- answers
 
-void TargetSession::answer_when_sampling(SessionAnswer answer, milliseconds patience) {
+void TargetController::answer_when_sampling(SessionAnswer answer, milliseconds patience) {
   pending_answers_.push_back({State::kSampling, patience, std::move(answer)});
 }
 
-void TargetSession::answer_when_ended(SessionAnswer answer) {
+void TargetController::answer_when_ended(SessionAnswer answer) {
   pending_answers_.push_back({State::kEnded, milliseconds::max(), std::move(answer)});
 }
 
 // Answers with the current state if the attach takes longer than the request waits.
-void TargetSession::give_answers() {
+void TargetController::give_answers() {
   if (state_ == State::kInspecting || state_ == State::kStopping) return;
   const TimePoint now = Clock::now();
   std::erase_if(pending_answers_, [&](PendingAnswer& pending) {
@@ -273,12 +273,12 @@ void TargetSession::give_answers() {
   });
 }
 
-void TargetSession::refuse(const absl::Status& why) {
+void TargetController::refuse(const absl::Status& why) {
   for (PendingAnswer& pending : pending_answers_) pending.answer.give(about(why));
   pending_answers_.clear();
 }
 
-absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
+absl::StatusOr<TargetInfo> TargetController::result(State wanted) const {
   if (wanted == State::kEnded)
     return target_pipeline_ == nullptr ? TargetInfo() : target_pipeline_->info();
   const TargetInfo info = target_pipeline_->info();
@@ -293,7 +293,7 @@ absl::StatusOr<TargetInfo> TargetSession::result(State wanted) const {
 
 // ------------------------------------------------------------------- sessions
 
-absl::Status TargetSession::start_session(double rate) {
+absl::Status TargetController::start_session(double rate) {
   AttachedTarget& target = *attached_->target;
   memprof_capture_by capture = capture_of(options_.attach.capture);
   if (!target.observes()) {
@@ -309,7 +309,7 @@ absl::Status TargetSession::start_session(double rate) {
   return absl::OkStatus();
 }
 
-absl::Status TargetSession::set_rate(const RateRequest& request) {
+absl::Status TargetController::set_rate(const RateRequest& request) {
   if (state_ == State::kStopping) {
     return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached"));
   }
@@ -338,12 +338,12 @@ absl::Status TargetSession::set_rate(const RateRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status TargetSession::check_is_meant(const AskedProcess& asked) const {
+absl::Status TargetController::check_is_meant(const RequestedProcess& asked) const {
   return memprofd::check_is_meant(asked, attached_->target->target().start_time_ticks,
                                   target_pipeline_->info().owner);
 }
 
-absl::StatusOr<HeapSource> TargetSession::heap_source() {
+absl::StatusOr<HeapSource> TargetController::heap_source() {
   if (state_ == State::kStopping) {
     return absl::NotFoundError(absl::StrCat("pid ", options_.pid, " is being detached"));
   }
@@ -364,7 +364,7 @@ absl::StatusOr<HeapSource> TargetSession::heap_source() {
                     }};
 }
 
-std::optional<ResidencyTarget> TargetSession::residency_target() const {
+std::optional<ResidencyTarget> TargetController::residency_target() const {
   if (!attached_->target->native_heap().follows()) return std::nullopt;
   return ResidencyTarget{
       .pid = options_.pid,
@@ -385,7 +385,7 @@ std::optional<ResidencyTarget> TargetSession::residency_target() const {
           }};
 }
 
-std::shared_ptr<ValueProgram> TargetSession::values() {
+std::shared_ptr<ValueProgram> TargetController::values() {
   if (attached_->values == nullptr) {
     attached_->values =
         std::make_shared<ValueProgram>(attached_->target->target(), attached_->symbolizer);
@@ -395,19 +395,19 @@ std::shared_ptr<ValueProgram> TargetSession::values() {
 
 // ----------------------------------------------------------------------- ends
 
-void TargetSession::detach(std::string message, bool still_asked) {
+void TargetController::detach(std::string message, bool still_asked) {
   if (state_ == State::kInspecting) return detach_inspection();
   if (!running()) return;
   attached_->still_asked = still_asked;
   stop(TargetState::kDetached, std::move(message), kStopPatience);
 }
 
-void TargetSession::end(TargetState state, std::string message) {
+void TargetController::end(TargetState state, std::string message) {
   stop(state, std::move(message), milliseconds(0));
   continue_stopping();
 }
 
-void TargetSession::stop(TargetState state, std::string message, milliseconds patience) {
+void TargetController::stop(TargetState state, std::string message, milliseconds patience) {
   attached_->target->request_stop();
   target_pipeline_->slow_to(0);
   attached_->end_state = state;
@@ -416,7 +416,8 @@ void TargetSession::stop(TargetState state, std::string message, milliseconds pa
   enter(State::kStopping);
 }
 
-TargetSession::Attached TargetSession::end_attached(TargetState state, const std::string& message) {
+TargetController::Attached TargetController::end_attached(TargetState state,
+                                                          const std::string& message) {
   const int pid = options_.pid;
   if (state == TargetState::kFailed) {
     log_warning("{}", about_pid(pid, message));
@@ -445,7 +446,7 @@ TargetSession::Attached TargetSession::end_attached(TargetState state, const std
   return before;
 }
 
-void TargetSession::forget() {
+void TargetController::forget() {
   context_.ingest.post([&ingest = context_.ingest, target_pipeline = target_pipeline_] {
     ingest.remove(target_pipeline.get());
   });
@@ -455,7 +456,7 @@ void TargetSession::forget() {
 
 // True if no check is due: the program has not run and its ring has no new records, so nothing can
 // have changed. Other work is due once a second.
-bool TargetSession::at_rest() {
+bool TargetController::at_rest() {
   if (state_ != State::kSampling || attached_->target->observes()) return false;
   const TimePoint now = Clock::now();
   const std::uint64_t records = target_pipeline_->signals().records;
@@ -469,24 +470,24 @@ bool TargetSession::at_rest() {
   return false;
 }
 
-void TargetSession::tick() {
+void TargetController::tick() {
   watch();
   keep_pace();
 }
 
-void TargetSession::tick_when_due() {
+void TargetController::tick_when_due() {
   if (at_rest()) return keep_pace();
   tick();
 }
 
-void TargetSession::keep_pace() {
+void TargetController::keep_pace() {
   const auto now = Clock::now();
   if (state_ == State::kStopping) return pace_.ticked_stopping(now);
   if (state_ == State::kWaiting) return pace_.ticked_waiting(now);
   pace_.ticked_steady(now);
 }
 
-void TargetSession::watch() {
+void TargetController::watch() {
   if (state_ == State::kStopping) return continue_stopping();
   const bool exec_seen =
       target_pipeline_->signals().exec_seen;  // read first, so that earlier forks are noted
@@ -518,7 +519,7 @@ void TargetSession::watch() {
 }
 
 // If the kernel denies a user access while the program runs, it stays denied after its end.
-void TargetSession::find_owner() {
+void TargetController::find_owner() {
   const auto owner = target_pipeline_->info().owner;
   if (!owner || Clock::now() - attached_->owner_seen_at < kOwnerInterval) return;
   attached_->owner_seen_at = Clock::now();
@@ -527,7 +528,7 @@ void TargetSession::find_owner() {
   target_pipeline_->update_info([](TargetInfo& info) { info.owner = std::nullopt; });
 }
 
-void TargetSession::continue_stopping() {
+void TargetController::continue_stopping() {
   AttachedTarget& target = *attached_->target;
   const bool patient = Clock::now() < attached_->stops_until;
   if (patient && !target.stopped() && !has_exited(target.target())) return;
@@ -539,7 +540,7 @@ void TargetSession::continue_stopping() {
   enter(State::kEnded);
 }
 
-void TargetSession::advance() {
+void TargetController::advance() {
   AttachedTarget& target = *attached_->target;
   const bool had_agent = target.agent() != nullptr;
   const auto progress = target.advance();
@@ -568,7 +569,7 @@ void TargetSession::advance() {
 
 // A missing thread usually means that the whole program is ending. If it does not end, the attach
 // continues with another thread.
-void TargetSession::end_attach(const absl::Status& why) {
+void TargetController::end_attach(const absl::Status& why) {
   const absl::Status same = check_same_program(attached_->target->target());
   if (absl::IsFailedPrecondition(same)) {
     return end_program({.cause = EndCause::kExec}, ", during the attach");
@@ -584,7 +585,7 @@ void TargetSession::end_attach(const absl::Status& why) {
 }
 
 // The status message of a target that is sampled.
-std::string TargetSession::sampling_text() const {
+std::string TargetController::sampling_text() const {
   std::vector<std::string> parts{observe_text(attached_->why_observed)};
   if (!attached_->why_no_native_heap.empty()) {
     parts.push_back("the native heap is not followed: " + attached_->why_no_native_heap);
@@ -599,7 +600,7 @@ std::string TargetSession::sampling_text() const {
   return absl::StrJoin(parts, "; ");
 }
 
-void TargetSession::show_progress() {
+void TargetController::show_progress() {
   const AttachedTarget& target = *attached_->target;
   const bool sampling = state_ == State::kSampling;
   target_pipeline_->update_info([&](TargetInfo& info) {
@@ -621,7 +622,7 @@ void TargetSession::show_progress() {
 // announces each session through its probe. A capture precedes its sample, so samples without any
 // capture prove that the capture probe is silent. If the probe fires for other programs, this
 // program is not what it claims to be.
-void TargetSession::check_probes() {
+void TargetController::check_probes() {
   if (attached_->target->observes()) return;  // a program may allocate nothing for a long time
   const PipelineSignals& signals = target_pipeline_->signals();
   FiredProbes& fired = context_.fired;
@@ -647,7 +648,7 @@ void TargetSession::check_probes() {
                                  "this one"));
 }
 
-void TargetSession::note_children() {
+void TargetController::note_children() {
   const TargetInfo info = target_pipeline_->info();
   for (const int pid : target_pipeline_->take_children()) {
     if (context_.children.add(options_.family, {.pid = pid,
@@ -666,7 +667,7 @@ void TargetSession::note_children() {
 
 // The target reports its grandchildren until its children are followed themselves: a program that
 // becomes a daemon ends before its grandchild starts.
-void TargetSession::end_exited() {
+void TargetController::end_exited() {
   if (options_.attach.follow_forks) {
     std::future<void>& caught_up = attached_->caught_up;
     if (!caught_up.valid()) {
@@ -680,14 +681,14 @@ void TargetSession::end_exited() {
   end_program(attached_->target->kernel().program_end());
 }
 
-void TargetSession::end_program(const ProgramEnd& how, const char* when) {
+void TargetController::end_program(const ProgramEnd& how, const char* when) {
   attached_->how_ended = how;
   end(TargetState::kExited, absl::StrCat(end_text(how), when));
 }
 
 // Starts renewing the lease if there is an agent. A lease has no effect on an agent that was not
 // asked to sample.
-void TargetSession::keep_lease() {
+void TargetController::keep_lease() {
   AttachedTarget& target = *attached_->target;
   if (target.agent() == nullptr) return;
   const std::shared_ptr<const TargetMemory> memory = target.target().memory;
@@ -702,7 +703,7 @@ void TargetSession::keep_lease() {
                        });
 }
 
-void TargetSession::keep_alive() {
+void TargetController::keep_alive() {
   if (Clock::now() - attached_->kept_alive_at < kKeepAliveInterval) return;
   attached_->kept_alive_at = Clock::now();
   // The agent's state cannot have changed if the program has not run.
@@ -719,7 +720,7 @@ void TargetSession::keep_alive() {
 }
 
 // Reports whether the native heap is followed. Probes that cost too much are removed.
-void TargetSession::watch_native_heap() {
+void TargetController::watch_native_heap() {
   AttachedTarget& target = *attached_->target;
   NativeHeapFollower& native_heap = target.native_heap();
   native_heap.watch();
@@ -745,7 +746,7 @@ void TargetSession::watch_native_heap() {
 
 // ------------------------------------------------------------------- overhead
 
-void TargetSession::show_overhead() {
+void TargetController::show_overhead() {
   TargetOverhead& overhead = *attached_->overhead;
   target_pipeline_->update_info([&](TargetInfo& info) {
     info.overhead = overhead.info();
@@ -756,7 +757,7 @@ void TargetSession::show_overhead() {
   });
 }
 
-std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_held) const {
+std::string TargetController::why_changed(OverheadBudget::Change change, bool was_held) const {
   const OverheadBudget& budget = attached_->overhead->budget();
   if (change == OverheadBudget::Change::kRaised) {
     return absl::StrCat(", raised: ", was_held ? "--cpu.max leaves more for it"
@@ -771,7 +772,7 @@ std::string TargetSession::why_changed(OverheadBudget::Change change, bool was_h
                       "; raise that, or ask for lower sampling rates");
 }
 
-void TargetSession::keep_to_budget() {
+void TargetController::keep_to_budget() {
   if (!attached_->overhead) return;
   TargetOverhead& overhead = *attached_->overhead;
   const bool was_held = overhead.budget().held();
@@ -791,7 +792,7 @@ void TargetSession::keep_to_budget() {
   start_again(rate);
 }
 
-CpuBound::Target TargetSession::cpu_taken() {
+CpuBound::Target TargetController::cpu_taken() {
   const std::uint64_t now_ns = target_pipeline_->signals().ingest_ns;
   const std::uint64_t ns = now_ns - std::exchange(attached_->cpu_ns, now_ns);
   return {.use = &attached_->cpu,
@@ -800,7 +801,7 @@ CpuBound::Target TargetSession::cpu_taken() {
           .behind = Clock::now() - target_pipeline_->signals().consumed_until.load() > kBehind};
 }
 
-void TargetSession::limit_cpu(double limit) {
+void TargetController::limit_cpu(double limit) {
   if (!running()) return;
   attached_->cpu_limit = limit;
   if (attached_->overhead) attached_->overhead->budget().allow_memprofd(limit);
@@ -813,7 +814,7 @@ void TargetSession::limit_cpu(double limit) {
   });
 }
 
-void TargetSession::log_slowed(bool slowed) const {
+void TargetController::log_slowed(bool slowed) const {
   if (!slowed) return log_info("pid {}: its events are read without delay again", options_.pid);
   log_warning(
       "pid {}: its events took {} of a processor, --cpu.max leaves {}: they are read no faster, "
@@ -822,7 +823,7 @@ void TargetSession::log_slowed(bool slowed) const {
 }
 
 // Starts a session like the current one, at this rate; ends the attach if that is impossible.
-void TargetSession::start_again(double rate) {
+void TargetController::start_again(double rate) {
   const absl::Status status = start_session(rate);
   if (!status.ok()) return end(TargetState::kFailed, std::string(status.message()));
   enter(State::kWaiting);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/export/heaps/inner_heap.h"
+#include "daemon/export/heaps/heap_analyser.h"
 
 #include <sys/mman.h>
 
@@ -11,10 +11,10 @@
 #include "daemon/rules/rule_check.h"
 #include "daemon/snapshot/answers/assertion_check.h"
 #include "daemon/snapshot/answers/root_tree.h"
-#include "daemon/util/asker.h"
 #include "daemon/util/base_name.h"
 #include "daemon/util/fd.h"
 #include "daemon/util/log.h"
+#include "daemon/util/scoped_user.h"
 #include "daemon/util/status_macros.h"
 #include "daemon/util/units.h"
 #include "daemon/util/utf8.h"
@@ -25,12 +25,12 @@ namespace {
 // Probability that a check reports a region that leaves exactly its limit.
 constexpr double kChance = 1e-6;
 
-constexpr ImageLimits kLimits{.blocks = kMostInnerBlocks, .pointers = kMostInnerPointers};
+constexpr ImageLimits kLimits{.blocks = kMaxInnerBlocks, .pointers = kMaxInnerPointers};
 
 // begins: called before the snapshot takes any memory.
 absl::StatusOr<HeapImage> take(ControlService& control,
                                const ::memprof::v1::TakeSnapshotRequest& request,
-                               const AskedProcess& process, const std::function<bool()>& waits,
+                               const RequestedProcess& process, const std::function<bool()>& waits,
                                const std::function<absl::Status()>& begins) {
   const UniqueFd file(::memfd_create("memprofd-heap", MFD_CLOEXEC));
   if (!file) return absl::ResourceExhaustedError("no memory for the snapshot's file");
@@ -44,7 +44,7 @@ absl::StatusOr<HeapImage> take(ControlService& control,
   const auto taken = control.take_snapshot(request, process, client);
   RETURN_IF_ERROR(begun);
   RETURN_IF_ERROR(taken.status());
-  if (taken->blocks() > kMostInnerBlocks) {
+  if (taken->blocks() > kMaxInnerBlocks) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the heap of pid ", request.pid(), " has ", format_count(taken->blocks()),
                      " blocks, more than memprofd analyses itself; use memprofctl snapshot take "
@@ -81,14 +81,14 @@ absl::StatusOr<HeapImage> read(const std::string& path, const ImageLimits& limit
 
 }  // namespace
 
-absl::StatusOr<AnswerTurns::Turn> InnerHeaps::my_turn() {
-  auto turn = one_at_a_time_.take(Asker::current());
+absl::StatusOr<AnswerTurns::Turn> HeapAnalyser::my_turn() {
+  auto turn = one_at_a_time_.take(ScopedUser::current());
   if (turn.ok()) return turn;
   return absl::ResourceExhaustedError(
       "another snapshot is being analysed, and memprofd has memory for one; ask again later");
 }
 
-void InnerHeaps::count(const HeapImage& image) {
+void HeapAnalyser::count(const HeapImage& image) {
   if (censuses_->of(image.info) != nullptr) return;
   const ShortestPaths paths(image);
   ShortCensus census = shortened(image.info, count_image(image, paths));
@@ -98,11 +98,11 @@ void InnerHeaps::count(const HeapImage& image) {
   censuses_->add(std::move(census));
 }
 
-absl::Status InnerHeaps::analyse_taken(ControlService& control,
-                                       const ::memprof::v1::TakeSnapshotRequest& request,
-                                       const AskedProcess& process,
-                                       const std::function<bool()>& waits,
-                                       const Analysis& analysis) {
+absl::Status HeapAnalyser::analyse_taken(ControlService& control,
+                                         const ::memprof::v1::TakeSnapshotRequest& request,
+                                         const RequestedProcess& process,
+                                         const std::function<bool()>& waits,
+                                         const Analysis& analysis) {
   // Waits for the program without holding the turn, because it may never reach its safe point. The
   // request does not start while another one has the turn.
   RETURN_IF_ERROR(my_turn().status());
@@ -119,8 +119,8 @@ absl::Status InnerHeaps::analyse_taken(ControlService& control,
   return analysis(image);
 }
 
-absl::Status InnerHeaps::analyse_kept(const std::vector<std::string>& names,
-                                      const Analysis& analysis) {
+absl::Status HeapAnalyser::analyse_kept(const std::vector<std::string>& names,
+                                        const Analysis& analysis) {
   ASSIGN_OR_RETURN(const auto alone, my_turn());
   std::vector<std::string> paths;
   for (const std::string& name : names) {
@@ -136,7 +136,7 @@ absl::Status InnerHeaps::analyse_kept(const std::vector<std::string>& names,
   return absl::OkStatus();
 }
 
-absl::Status InnerHeaps::count_kept(const std::string& name) {
+absl::Status HeapAnalyser::count_kept(const std::string& name) {
   const auto alone = one_at_a_time_.take_if_idle();
   if (!alone) return absl::UnavailableError("another snapshot is being analysed");
   ASSIGN_OR_RETURN(const std::string path, kept_.path_of(name));

@@ -23,11 +23,12 @@ struct ProcessUser {
   friend auto operator<=>(const ProcessUser&, const ProcessUser&) = default;
 };
 
-struct AskedProcess {
-  AskedProcess() = default;
+struct RequestedProcess {
+  RequestedProcess() = default;
   // Any process with the pid, for a user who may inspect all:
   // NOLINTNEXTLINE(google-explicit-constructor)
-  AskedProcess(int pid, std::uint64_t start_time_ticks = 0, std::optional<ProcessUser> user = {})
+  RequestedProcess(int pid, std::uint64_t start_time_ticks = 0,
+                   std::optional<ProcessUser> user = {})
       : pid(pid), start_time_ticks(start_time_ticks), user(user) {}
 
   int pid = 0;
@@ -35,7 +36,7 @@ struct AskedProcess {
   // Required owner of the process (discover/process_owner.h); nullopt: any owner.
   std::optional<ProcessUser> user;
 
-  friend auto operator<=>(const AskedProcess&, const AskedProcess&) = default;
+  friend auto operator<=>(const RequestedProcess&, const RequestedProcess&) = default;
 };
 
 inline absl::Status another_program(int pid) {
@@ -53,7 +54,7 @@ inline absl::Status not_of_user(int pid, const ProcessUser& user) {
 
 // Checks that a process is the requested one and that the caller owns it. An owner of nullopt means
 // that only root may inspect the process.
-inline absl::Status check_is_meant(const AskedProcess& asked, std::uint64_t start_time_ticks,
+inline absl::Status check_is_meant(const RequestedProcess& asked, std::uint64_t start_time_ticks,
                                    const std::optional<ProcessUser>& owner) {
   if (asked.start_time_ticks != 0 && asked.start_time_ticks != start_time_ticks) {
     return another_program(asked.pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types from files of a real compiler, given to heap images that the test builds.
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -294,7 +294,7 @@ TEST_F(GiveTypes, WithoutFilesOfTheProgramsReleaseNothingHasAType) {
   ref(kLast, builder_.cell(builder_.block(5)));
   HeapImage image = builder_.build();
   SourceFiles files(source_->program(), "4.11.0");
-  give_types(image, [&](const std::string& unit) { return files.find(unit); });
+  assign_types(image, [&](const std::string& unit) { return files.find(unit); });
   EXPECT_FALSE(image.has_types());
   EXPECT_EQ(0u, image.types_found.modules);
   EXPECT_EQ(1u, image.types_found.modules_without_files);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 
 #include <algorithm>
 
@@ -17,27 +17,27 @@ ShortCensus shortened(const ImageInfo& info, const ImageCensus& census) {
   std::ranges::stable_sort(out.classes, [](const NamedCount& a, const NamedCount& b) {
     return a.count.words > b.count.words;
   });
-  while (out.classes.size() > ShortCensus::kMostClasses) {
+  while (out.classes.size() > ShortCensus::kMaxClasses) {
     out.other.add(out.classes.back().count);
     out.classes.pop_back();
   }
   return out;
 }
 
-void CensusBook::add(ShortCensus census) {
+void CensusStore::add(ShortCensus census) {
   const Key key(census.info.unix_ns, census.info.pid);
   const MutexLock lock(mutex_);
   censuses_[key] = std::make_shared<const ShortCensus>(std::move(census));
-  if (censuses_.size() > kMost) censuses_.erase(censuses_.begin());
+  if (censuses_.size() > kMax) censuses_.erase(censuses_.begin());
 }
 
-ShortCensusPtr CensusBook::of(const ImageInfo& info) const {
+ShortCensusPtr CensusStore::of(const ImageInfo& info) const {
   const MutexLock lock(mutex_);
   const auto known = censuses_.find({info.unix_ns, info.pid});
   return known == censuses_.end() ? nullptr : known->second;
 }
 
-ShortCensusPtr CensusBook::latest(std::uint32_t pid, std::int64_t since_unix_ns) const {
+ShortCensusPtr CensusStore::latest(std::uint32_t pid, std::int64_t since_unix_ns) const {
   const MutexLock lock(mutex_);
   for (auto at = censuses_.rbegin(); at != censuses_.rend(); ++at) {
     if (at->first.first < since_unix_ns) break;

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "daemon/export/api/control_service.h"
 #include "daemon/export/clients/answer_turns.h"
-#include "daemon/snapshot/answers/census_book.h"
+#include "daemon/snapshot/answers/census_store.h"
 #include "daemon/snapshot/file/heap_file_reader.h"
 #include "daemon/snapshot/file/heap_files.h"
 #include "daemon/snapshot/heap_image.h"
@@ -24,28 +24,28 @@
 namespace memprofd {
 
 // Limits for a heap: its blocks take about 40 bytes each, its pointers 5 bytes each.
-inline constexpr std::uint64_t kMostInnerBlocks = 10'000'000;
-inline constexpr std::uint64_t kMostInnerPointers = 10 * kMostInnerBlocks;
+inline constexpr std::uint64_t kMaxInnerBlocks = 10'000'000;
+inline constexpr std::uint64_t kMaxInnerPointers = 10 * kMaxInnerBlocks;
 
 // Thread-safe; analyses one heap at a time, with types of the source if they are found.
-class InnerHeaps {
+class HeapAnalyser {
  public:
   using Analysis = std::function<absl::Status(HeapImage& image)>;
 
   // cmt: places to search for compiler files besides the usual ones.
-  explicit InnerHeaps(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
+  explicit HeapAnalyser(HeapFilesOptions kept = {}, std::vector<std::string> cmt = {})
       : kept_(std::move(kept)), types_(std::move(cmt)) {}
 
   const HeapFiles& kept() const { return kept_; }
   // Censuses of the heaps that have been analysed, with the program's assertions. The log has the
   // violations.
-  std::shared_ptr<const CensusBook> censuses() const { return censuses_; }
+  std::shared_ptr<const CensusStore> censuses() const { return censuses_; }
   // Takes a snapshot and analyses it. Errors are those of taking one; kResourceExhausted: the heap
   // is too large, or another one is being analysed. waits: whether a client still waits for the
   // answer.
   absl::Status analyse_taken(ControlService& control,
                              const ::memprof::v1::TakeSnapshotRequest& request,
-                             const AskedProcess& process, const std::function<bool()>& waits,
+                             const RequestedProcess& process, const std::function<bool()>& waits,
                              const Analysis& analysis);
   // Analyses stored heaps, one after the other. Errors are those of HeapFiles::path_of() and
   // read_heap_image(), and kResourceExhausted as above.
@@ -66,7 +66,7 @@ class InnerHeaps {
   const HeapFiles kept_;
   const GuardedTypes types_;
   const std::int64_t began_unix_ns_ = static_cast<std::int64_t>(realtime_ns());
-  const std::shared_ptr<CensusBook> censuses_ = std::make_shared<CensusBook>();
+  const std::shared_ptr<CensusStore> censuses_ = std::make_shared<CensusStore>();
   AnswerTurns one_at_a_time_{{.at_once = 1, .waiting = 16, .patience = kPatience}};
 };
 

@@ -23,7 +23,7 @@ struct NamedCount {
 };
 
 struct ShortCensus {
-  static constexpr std::size_t kMostClasses = 100;
+  static constexpr std::size_t kMaxClasses = 100;
 
   ImageInfo info;
   TypedCount types;
@@ -37,10 +37,10 @@ using ShortCensusPtr = std::shared_ptr<const ShortCensus>;
 ShortCensus shortened(const ImageInfo& info, const ImageCensus& census);
 
 // Censuses by snapshot; a process has one snapshot per moment. Thread-safe.
-class CensusBook {
+class CensusStore {
  public:
   // Maximum number of censuses; that of the earliest snapshot is dropped.
-  static constexpr std::size_t kMost = 1000;
+  static constexpr std::size_t kMax = 1000;
 
   void add(ShortCensus census);
   // Null if there is none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/snapshot/types/give_types.h"
+#include "daemon/snapshot/types/assign_types.h"
 
 #include <map>
 #include <set>
@@ -19,9 +19,9 @@
 namespace memprofd {
 namespace {
 
-class TypeGiver {
+class TypeAssigner {
  public:
-  TypeGiver(HeapImage& image, const FindUnit& find, std::size_t most_items)
+  TypeAssigner(HeapImage& image, const FindUnit& find, std::size_t most_items)
       : image_(image), modules_(find, most_items), types_(modules_), kinds_(1) {
     image_.types.resize(1);
     image_.types_found = {};
@@ -298,8 +298,8 @@ class TypeGiver {
 
 }  // namespace
 
-void give_types(HeapImage& image, const FindUnit& find, std::size_t most_items) {
-  TypeGiver(image, find, most_items).run();
+void assign_types(HeapImage& image, const FindUnit& find, std::size_t most_items) {
+  TypeAssigner(image, find, most_items).run();
 }
 
 }  // namespace memprofd

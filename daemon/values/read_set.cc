@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/values/footprint.h"
+#include "daemon/values/read_set.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,7 @@ void forget_color(std::byte* header) {
 }  // namespace
 
 // A header and its fields are often read one after the other, and then again.
-bool Footprint::continues(std::uint64_t address, std::size_t bytes, bool is_there) {
+bool ReadSet::continues(std::uint64_t address, std::size_t bytes, bool is_there) {
   if (parts_.empty() || !is_there || !parts_.back().is_there) return false;
   Part& last = parts_.back();
   if (address != last.end()) return false;
@@ -29,14 +29,14 @@ bool Footprint::continues(std::uint64_t address, std::size_t bytes, bool is_ther
   return true;
 }
 
-void Footprint::add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there) {
+void ReadSet::add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there) {
   if (!is_all_) return;
   const auto is_within = [&](const Part& part) {
     return part.is_there && is_there && address >= part.address &&
            address + bytes.size() <= part.end();
   };
   if (!parts_.empty() && is_within(parts_.back())) return;
-  is_all_ = parts_.size() < kMostParts && held_.size() + bytes.size() <= kMostBytes;
+  is_all_ = parts_.size() < kMaxParts && held_.size() + bytes.size() <= kMaxBytes;
   if (!is_all_) return;
   if (!continues(address, bytes.size(), is_there)) {
     parts_.push_back({address, static_cast<std::uint32_t>(bytes.size()), is_there});
@@ -44,7 +44,7 @@ void Footprint::add(std::uint64_t address, std::span<const std::byte> bytes, boo
   if (is_there) held_.insert(held_.end(), bytes.begin(), bytes.end());
 }
 
-void Footprint::add_header(std::uint64_t address, std::uint64_t header, bool is_there) {
+void ReadSet::add_header(std::uint64_t address, std::uint64_t header, bool is_there) {
   const std::size_t before = held_.size();
   add(address, std::as_bytes(std::span(&header, 1)), is_there);
   if (held_.size() == before) return;  // it was recorded before
@@ -52,9 +52,9 @@ void Footprint::add_header(std::uint64_t address, std::uint64_t header, bool is_
   forget_color(&held_[before]);
 }
 
-bool Footprint::is_in(const MemoryReader& memory) const {
+bool ReadSet::is_in(const MemoryReader& memory) const {
   if (!is_known()) return false;
-  std::array<std::byte, kMostBytes> now;
+  std::array<std::byte, kMaxBytes> now;
   const std::byte* held = held_.data();
   auto header = headers_.begin();
   for (const Part& part : parts_) {
@@ -71,7 +71,7 @@ bool Footprint::is_in(const MemoryReader& memory) const {
   return true;
 }
 
-void Footprint::add_places(std::vector<std::uint64_t>& places) const {
+void ReadSet::add_places(std::vector<std::uint64_t>& places) const {
   for (const Part& part : parts_) {
     places.push_back(part.address);
     const std::uint64_t last = part.end() - 1;
@@ -81,7 +81,7 @@ void Footprint::add_places(std::vector<std::uint64_t>& places) const {
   }
 }
 
-void Footprint::add_ranges(std::vector<AddressRange>& ranges) const {
+void ReadSet::add_ranges(std::vector<AddressRange>& ranges) const {
   for (const Part& part : parts_) ranges.push_back({part.address, part.end()});
 }
 

@@ -14,10 +14,10 @@
 
 namespace memprofd {
 
-class Footprint {
+class ReadSet {
  public:
-  static constexpr std::size_t kMostParts = 256;
-  static constexpr std::size_t kMostBytes = 4096;
+  static constexpr std::size_t kMaxParts = 256;
+  static constexpr std::size_t kMaxBytes = 4096;
 
   // Records bytes that were read, or that they could not be read; in the order of reading.
   void add(std::uint64_t address, std::span<const std::byte> bytes, bool is_there);
@@ -25,7 +25,7 @@ class Footprint {
   // changing the value.
   void add_header(std::uint64_t address, std::uint64_t header, bool is_there);
   bool is_known() const { return is_all_ && !parts_.empty(); }
-  // True if there is a footprint and memory still holds it.
+  // True if there is a read set and memory still holds it.
   bool is_in(const MemoryReader& memory) const;
   // Adds an address on each page that it occupies, in order.
   void add_places(std::vector<std::uint64_t>& places) const;
@@ -48,26 +48,26 @@ class Footprint {
   bool is_all_ = true;
 };
 
-// Memory whose reads are recorded in a footprint.
+// Memory whose reads are recorded in a read set.
 class RecordingReader final : public MemoryReader {
  public:
   // Both must outlive this.
-  RecordingReader(const MemoryReader& memory, Footprint& footprint)
-      : memory_(memory), footprint_(footprint) {}
+  RecordingReader(const MemoryReader& memory, ReadSet& read_set)
+      : memory_(memory), read_set_(read_set) {}
   absl::Status read(std::uint64_t address, std::span<std::byte> out) const override {
     absl::Status status = memory_.read(address, out);
-    footprint_.add(address, out, status.ok());
+    read_set_.add(address, out, status.ok());
     return status;
   }
   absl::Status read_header(std::uint64_t address, std::uint64_t& header) const {
     absl::Status status = memory_.read_value(address, header);
-    footprint_.add_header(address, header, status.ok());
+    read_set_.add_header(address, header, status.ok());
     return status;
   }
 
  private:
   const MemoryReader& memory_;
-  Footprint& footprint_;
+  ReadSet& read_set_;
 };
 
 }  // namespace memprofd

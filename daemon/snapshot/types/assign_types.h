@@ -16,7 +16,7 @@
 namespace memprofd {
 
 // most_items: limit for the items of modules, of some 300 bytes each.
-void give_types(HeapImage& image, const FindUnit& find,
-                std::size_t most_items = SourceModules::kMostItems);
+void assign_types(HeapImage& image, const FindUnit& find,
+                  std::size_t most_items = SourceModules::kMaxItems);
 
 }  // namespace memprofd
