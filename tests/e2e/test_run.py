@@ -594,9 +594,11 @@ class Growth(RunCase):
         self.assertEqual(1, done.returncode, done.stderr)
         self.assertRegex(done.stderr, r"(?m)^BROKEN  growth <= 0 B: .*most of it: Growth\.keep")
         self.assertRegex(done.stderr, r"(?m)^ok      growth <= 60.0 MiB of Growth\\.keep: ")
-        # 300 rounds of 100 blocks of 520 bytes with a list cell of 24: the first quarter warms up.
-        found = re.search(r"growth <= 0 B: ([0-9.]+) MiB", done.stderr)
-        self.assertAlmostEqual(300 * 100 * 544 / 2**20, float(found[1]), delta=5, msg=done.stderr)
+        # 300 rounds of 100 blocks of 520 bytes with a list cell of 24, because the first quarter warms up, less what
+        # was allocated before the first major collection of the rest and after the last one.
+        found = float(re.search(r"growth <= 0 B: ([0-9.]+) MiB", done.stderr)[1])
+        self.assertGreater(found, 300 * 100 * 544 / 2**20 / 2, done.stderr)
+        self.assertLess(found, 400 * 100 * 544 / 2**20, done.stderr)
 
     def test_growth_needs_major_collections(self):
         done = self.check_growth("cache", "--max-growth", "0", rounds=1)
