@@ -71,6 +71,7 @@ struct Growth {
   Ends span;             // the current span, with VarianceModel::kChance
   WeighedGrowth weighed;
   Portion now, now_sampled;   // live at the end of the range, for each variance model
+  Portion settled;            // part of now that is not floating garbage (settled_until())
   LiveTrend course;           // all spans in order
   std::vector<double> older;  // words older than each age
 };
@@ -222,11 +223,28 @@ void add_old(const RangeCounter& counter, const SessionSpan& span, const All& al
   add_live(counter, counter.born_before({&span.begin_ns, 1}, span.end_ns).front(), &Ends::old, all);
 }
 
+// A major collection marks what it finds reachable after its start. So a block that lives at its
+// end and was born before its start was reachable at some moment in between; all others may be
+// garbage. That floating garbage grows with the heap at every site, whichever of them leaks.
+//
+// Returns a time before the last collection of the span began; its end if the history does not
+// contain collections.
+std::uint64_t settled_until(const RangeCounter& counter, const SessionSpan& span) {
+  const auto windows = counter.finest(span.begin_ns, span.end_ns);
+  if (windows.empty() || windows.back()->at_end().heap_words == 0) return span.end_ns;
+  const std::uint64_t collections = windows.back()->at_end().major_collections;
+  std::uint64_t result = span.begin_ns;
+  for (const HistoryWindowPtr& window : windows) {
+    if (window->at_end().major_collections + 2 <= collections) result = window->end_ns();
+  }
+  return result;
+}
+
 // Adds the memory that is live at the end of the range and older than each age, and that older than
 // the last span. Needs only one pass over the history.
 void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& ages,
               const SessionSpan& last, const All& all) {
-  std::vector<std::uint64_t> times{last.begin_ns};
+  std::vector<std::uint64_t> times{last.begin_ns, settled_until(counter, last)};
   for (const std::uint64_t age : ages) times.push_back(last.end_ns - age);
   std::vector<std::uint64_t> latest_first = times;
   std::sort(latest_first.begin(), latest_first.end(), std::greater<>());
@@ -236,6 +254,12 @@ void add_ages(const RangeCounter& counter, const std::vector<std::uint64_t>& age
     const std::vector<Portion>& live = rows[at - latest_first.begin()];
     if (i == 0) {
       add_live(counter, live, &Ends::old, all);
+      continue;
+    }
+    if (i == 1) {
+      for (Counted* of : all) {
+        of->add(live, [](Growth& growth) -> Portion& { return growth.settled; });
+      }
       continue;
     }
     for (Counted* of : all) {
@@ -319,7 +343,9 @@ double at_least(const LeakGrowth& growth) {
 double chance_of(const Growth& growth, const LeakGrowth& summary) {
   const double error = summary.growth_bytes_stderr;
   if (error <= 0 || growth.course.has_slowed_down(error)) return 1;
-  return std::max(1 - summary.confidence, growth.course.chance_of_rise());
+  const double floating = std::max(0.0, growth.now.words - growth.settled.words) * kBytesPerWord;
+  return std::max({1 - summary.confidence, growth.course.chance_of_rise(),
+                   chance_beyond((summary.growth_bytes - floating) / error)});
 }
 
 void count_growths(const RangeCounter& counter, const std::vector<SessionSpan>& spans,

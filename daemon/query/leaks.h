@@ -24,8 +24,10 @@
 //   order      the steps of the range rise instead of going up and down (Kendall), which takes some
 //              eight of them
 //   continues  it also grows in the later half of the steps, unlike a cache that has filled up
+//   survives   live memory has grown even without the blocks that were allocated since the last
+//              collection began, which may be garbage that nothing has found yet
 //
-// The larger of the two chances must be low for the number of examined sites (Benjamini and
+// The largest of these chances must be low for the number of examined sites (Benjamini and
 // Hochberg), so that of a hundred answers about a program without a leak one names a site.
 // tests/plain/leak_calibration_test.cc verifies that.
 //
