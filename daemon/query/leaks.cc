@@ -299,13 +299,14 @@ double dispersion_of(const Growth& growth) {
 // Probability of less growth than this if births and deaths are equally likely. Each span is
 // weighted by its own error, so that a span with few samples (at a low rate) does not hide the
 // others. Samples are whole numbers, so half a sample in each direction is subtracted; otherwise
-// three births and no death would give 96 % instead of 87 %.
-double confidence(const Growth& growth) {
+// three births and no death would give 96 % instead of 87 %. share: part of the growth that counts.
+double confidence(const Growth& growth, double share = 1) {
   const WeighedGrowth& of = growth.weighed;
+  const double grown = of.growth * share;
   const double variance = of.weight * dispersion_of(growth);
   const double sample = of.turned > 0 ? variance / of.turned : 0;
-  const double beyond = std::max(0.0, std::abs(of.growth) - sample);
-  return chance_beyond(-std::copysign(beyond, of.growth) / std::sqrt(variance));
+  const double beyond = std::max(0.0, std::abs(grown) - sample);
+  return chance_beyond(-std::copysign(beyond, grown) / std::sqrt(variance));
 }
 
 // Limits of the growth, from the blocks that are live at only one of the ends. Lifetimes are known
@@ -344,8 +345,9 @@ double chance_of(const Growth& growth, const LeakGrowth& summary) {
   const double error = summary.growth_bytes_stderr;
   if (error <= 0 || growth.course.has_slowed_down(error)) return 1;
   const double floating = std::max(0.0, growth.now.words - growth.settled.words) * kBytesPerWord;
-  return std::max({1 - summary.confidence, growth.course.chance_of_rise(),
-                   chance_beyond((summary.growth_bytes - floating) / error)});
+  if (growth.weighed.weight <= 0 || summary.growth_bytes <= floating) return 1;
+  const double settled = 1 - floating / summary.growth_bytes;
+  return std::max(1 - confidence(growth, settled), growth.course.chance_of_rise());
 }
 
 void count_growths(const RangeCounter& counter, const std::vector<SessionSpan>& spans,
