@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -271,15 +272,18 @@ void Daemon::skip_child(int parent, SkippedChildren::Reason reason, const std::s
   if (found == targets_.end() || found->second->skip_child(reason)) log_warning("{}", why);
 }
 
-// Drops targets that ended too long ago, those beyond kMaxEnded, and those that never began.
+// Drops targets that ended too long ago, those beyond kMaxEnded, and those that never began. Those
+// that wait to be resumed have not ended, although nothing happens to them yet.
 void Daemon::forget_ended() {
   std::erase_if(targets_, [](const auto& entry) {
     return entry.second->state() == TargetController::State::kEnded && !entry.second->has_counts();
   });
+  std::set<int> resuming;
+  for (const ProfileSnapshotPtr& waiting : to_resume_) resuming.insert(waiting->info.pid);
   for (;;) {
     std::vector<EndedTarget> ended;
     for (const auto& [pid, session] : targets_) {
-      if (session->state() != TargetController::State::kEnded) continue;
+      if (session->state() != TargetController::State::kEnded || resuming.contains(pid)) continue;
       ended.push_back({pid, session->owner(), session->ended_at()});
     }
     const auto next = next_to_forget(ended, kMaxEnded, Clock::now() - options_.retention);

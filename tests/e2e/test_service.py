@@ -713,6 +713,19 @@ class Restarts(E2ETest):
         self.assertEqual(before, after)
         self.assertIn("known_alloc.ml", "".join(file for _, file, _ in after))
 
+    def test_many_that_end_before_they_are_inspected(self):
+        """More than are inspected at once. Zombies still have the start time by which a program is recognized."""
+        targets = [self.target("known_alloc") for _ in range(20)]
+        daemon = self.memprofd(*(word for target in targets for word in ("--pid", target.pid)))
+        eventually(lambda: len(daemon.targets()) == len(targets), "all are attached")
+        self.assertEqual(0, daemon.stop())
+        for target in targets:
+            os.kill(target.pid, signal.SIGKILL)
+            eventually(lambda: harness.proc_status(target.pid, "State").startswith("Z"), "it has ended")  # pylint: disable=cell-var-from-loop
+        daemon = self.memprofd()
+        eventually(lambda: not any(one["state"] == "waiting" for one in daemon.targets().values()), "all were inspected")
+        self.assertEqual(0, daemon.stop())
+
     def test_one_memprofd_has_the_directory(self):
         self.memprofd()
         second = self.memprofd(wait=False)
