@@ -196,7 +196,7 @@ static __always_inline void end_c_thread(__u32 tid)
 	__u32 thread = (__u32)bpf_get_current_pid_tgid();
 	struct c_call *found = bpf_map_lookup_elem(&c_calls, &thread);
 
-	if (found && tid != 0)
+	if (found)
 		lose_c_call(thread, found, tid);
 }
 

@@ -499,9 +499,11 @@ int on_thread_exit(void *ctx)
 	__u32 tid = target_tid();
 
 	forget_child();
+	if (tid == 0) /* Nearly always: each target's program runs at each thread's end. */
+		return 0;
 	end_c_thread(tid);
 	/* A program that ends by _exit: before Linux 6.16 its memory is already gone here. */
-	if (tid != 0 && tid == target_tgid)
+	if (tid == target_tgid)
 		send_tails(tid);
 	return send_lifecycle(MEMPROF_LIFECYCLE_THREAD_EXIT);
 }

@@ -18,6 +18,7 @@
 #include "daemon/discover/process_owner.h"
 #include "daemon/discover/target_memory.h"
 #include "daemon/doctor/doctor.h"
+#include "daemon/model/program_end.h"
 #include "daemon/state/moment_records.h"
 #include "daemon/util/clock.h"
 #include "daemon/util/file_id.h"
@@ -284,7 +285,8 @@ void Daemon::forget_ended() {
     std::vector<EndedTarget> ended;
     for (const auto& [pid, session] : targets_) {
       if (session->state() != TargetController::State::kEnded || resuming.contains(pid)) continue;
-      ended.push_back({pid, session->owner(), session->ended_at()});
+      ended.push_back({pid, session->owner(), session->ended_at(),
+                       is_failure(session->target_pipeline()->info().end)});
     }
     const auto next = next_to_forget(ended, kMaxEnded, Clock::now() - options_.retention);
     if (!next) return;

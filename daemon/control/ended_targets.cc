@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <tuple>
 
 namespace memprofd {
 
@@ -17,7 +17,7 @@ std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::si
   for (const EndedTarget& target : ended) ++of_user[target.owner];
   // Chooses the oldest target of the user with the most targets.
   const auto rank = [&](const EndedTarget& target) {
-    return std::pair(ended.size() - of_user[target.owner], target.ended_at);
+    return std::tuple(ended.size() - of_user[target.owner], target.failed, target.ended_at);
   };
   return std::ranges::min_element(ended, {}, rank)->pid;
 }

@@ -16,10 +16,11 @@ struct EndedTarget {
   int pid = 0;
   std::optional<uid_t> owner;  // nullopt: unknown
   std::chrono::steady_clock::time_point ended_at;
+  bool failed = false;  // is_failure(): somebody will ask about it
 };
 
 // Returns a pid to forget: a program that ended before `until`; otherwise, if there are more than
-// `most`, the oldest of the user with the most. nullopt: all may stay.
+// `most`, the oldest of the user with the most, those that failed last. nullopt: all may stay.
 std::optional<int> next_to_forget(const std::vector<EndedTarget>& ended, std::size_t most,
                                   std::chrono::steady_clock::time_point until);
 

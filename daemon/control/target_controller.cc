@@ -419,7 +419,7 @@ void TargetController::stop(TargetState state, std::string message, milliseconds
 TargetController::Attached TargetController::end_attached(TargetState state,
                                                           const std::string& message) {
   const int pid = options_.pid;
-  if (state == TargetState::kFailed) {
+  if (state == TargetState::kFailed || is_failure(attached_->how_ended)) {
     log_warning("{}", about_pid(pid, message));
   } else {
     log_info("{}", about_pid(pid, message));

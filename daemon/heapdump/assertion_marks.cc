@@ -71,7 +71,7 @@ class AssertionReader {
 
   const MemoryReader& memory_;
   const std::uint64_t now_ns_;
-  std::uint64_t reads_left_ = kMaxMarkReads;
+  std::uint64_t reads_left_ = kMaxAssertionReads;
   FoundAssertions found_;
 };
 

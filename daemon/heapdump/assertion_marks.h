@@ -25,7 +25,7 @@ struct FoundAssertions {
 
 // Maximum number of reads of a snapshot's marks, of at most 4 KiB each: enough for as many marks as
 // are checked, and for as many names and domains as there may be. Later marks are missing.
-inline constexpr std::uint64_t kMaxMarkReads = 1'000'000;
+inline constexpr std::uint64_t kMaxAssertionReads = 1'000'000;
 
 // registry: address of struct memprof_values; 0: none. now_ns: CLOCK_MONOTONIC of the copy. Total.
 FoundAssertions read_assertions(const MemoryReader& memory, std::uint64_t registry,

@@ -3,7 +3,10 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -29,6 +32,18 @@ ProgramEnd ProgramEnd::of_status(int status, bool out_of_memory) {
   if (!WIFSIGNALED(status)) return {.cause = EndCause::kExit, .code = WEXITSTATUS(status)};
   return {.cause = out_of_memory ? EndCause::kOutOfMemory : EndCause::kSignal,
           .code = WTERMSIG(status)};
+}
+
+bool is_failure(const ProgramEnd& end) {
+  constexpr int kAsked[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE};
+  switch (end.cause) {
+    case EndCause::kExit:
+      return end.code == 2;
+    case EndCause::kSignal:
+      return std::ranges::find(kAsked, end.code) == std::end(kAsked);
+    default:
+      return end.cause == EndCause::kOutOfMemory;
+  }
 }
 
 std::string signal_name(const ProgramEnd& end) {

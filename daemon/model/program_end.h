@@ -26,6 +26,9 @@ struct ProgramEnd {
   friend bool operator==(const ProgramEnd&, const ProgramEnd&) = default;
 };
 
+// True for what a program does not do when it is asked to end: a signal that nobody sends for that,
+// or the exit code 2 of an OCaml program with an uncaught exception. SIGKILL counts.
+bool is_failure(const ProgramEnd& end);
 // "SIGSEGV", "signal 40"; empty if no signal ended the program.
 std::string signal_name(const ProgramEnd& end);
 // "the program ended: exit code 2".

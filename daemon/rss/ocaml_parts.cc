@@ -36,8 +36,9 @@ constexpr std::uint64_t kMallocRest = 32;
 // Lists of a running program may be longer than its counters say.
 constexpr std::uint64_t kPoolsMore = 4096;
 
-// Maximum number of views of all pools.
+// Maximum number of views of all pools, and of pools in a view: those of a heap of 16 GiB.
 constexpr int kMaxViews = 16;
+constexpr std::size_t kMaxViewedPools = 1u << 19;
 
 // Number of words of a state, and of the tables that it points to, that are searched.
 constexpr std::size_t kStateWords = 56;
@@ -247,7 +248,7 @@ void OcamlParts::follow_pools(std::uint64_t first, RssClass kind, std::uint64_t&
   for (std::uint64_t pool = first; pool != 0 && room > 0; --room) {
     std::uint64_t next = 0;
     if (pool % kWordBytes != 0 || !memory_.read_value(pool, next).ok()) return;
-    listed_pools_.push_back(pool);
+    if (listed_pools_.size() < kMaxViewedPools) listed_pools_.push_back(pool);
     add_pool(pool, kind, out);
     pool = next;
   }
@@ -399,8 +400,9 @@ void OcamlParts::find_unlisted_pools(const AddressSpan& span, std::span<const Ad
 // program moved a pool to another list while it was read, which hid the rest of the first list. So
 // all heads are read again, at once.
 void OcamlParts::add_unlisted_pools(const MemoryReader& resident, ExtentLayer& out) {
+  const bool can_view = listed_pools_.size() + unlisted_pools_.size() <= kMaxViewedPools;
   int in_vain = 0;  // a list may be torn in each view, so the next one may show more
-  for (int i = 0; i < kMaxViews && in_vain < 2 && !unlisted_pools_.empty(); ++i) {
+  for (int i = 0; can_view && i < kMaxViews && in_vain < 2 && !unlisted_pools_.empty(); ++i) {
     const PoolView view = view_pools(resident);
     const PoolKinds listed = pools_in_lists(resident, view);
     const std::size_t settled = std::erase_if(unlisted_pools_, [&](std::uint64_t pool) {
@@ -412,8 +414,9 @@ void OcamlParts::add_unlisted_pools(const MemoryReader& resident, ExtentLayer& o
     });
     in_vain = settled == 0 ? in_vain + 1 : 0;
   }
-  for (const std::uint64_t pool : unlisted_pools_) add_pool(pool, RssClass::kLostPool, out);
-  counts_.lost_pools = unlisted_pools_.size();
+  const auto kind = can_view ? RssClass::kLostPool : RssClass::kOcamlUsed;
+  for (const std::uint64_t pool : unlisted_pools_) add_pool(pool, kind, out);
+  if (can_view) counts_.lost_pools = unlisted_pools_.size();
 }
 
 // The first class of a table stays.

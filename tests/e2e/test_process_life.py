@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -189,6 +190,10 @@ class Ends(E2ETest):
         shown = daemon.targets()[target.pid]
         self.assertEqual(f"the program ended: {text}", shown["message"])
         self.assertEqual(1, daemon.metrics().value("memprofd_target_end", pid=target.pid, cause=cause, code=code))
+        # Alerts compare this with the present.
+        now, taken = time.time(), daemon.metrics().value("memprofd_snapshot_timestamp_seconds", pid=target.pid)
+        self.assertTrue(taken <= now < taken + harness.TIMEOUT, (taken, now))
+        self.assertEqual(taken, daemon.metrics().value("memprofd_snapshot_timestamp_seconds", pid=target.pid))
         (line,) = [l for l in daemon.ctl("targets", "--ended").stdout.splitlines() if str(target.pid) in l.split()]
         self.assertIn(text, line)
         self.assertRegex(line, r" m?s ago|min ago")

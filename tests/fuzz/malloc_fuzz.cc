@@ -85,8 +85,9 @@ bool read(std::string_view bytes) {
   channels.seal();
   const std::array<const ExtentLayer*, 2> known{&walk.chunks(), &heaps};
   for (const AddressSpan& span : heap) {
-    ocaml.find_lost_pools(span, std::span(&span, 1), known, lost);
+    ocaml.find_unlisted_pools(span, std::span(&span, 1), known);
   }
+  ocaml.add_unlisted_pools(memory, lost);
   lost.seal();
   for (const ExtentLayer* layer :
        {&walk.chunks(), &walk.cached(), &heaps, &tables, &channels, &lost}) {

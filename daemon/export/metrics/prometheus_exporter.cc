@@ -459,7 +459,7 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
 
   add_of_each(Block::kIdentity, all, scrape,
               [](const ProfileSnapshot& target, MetricFamilies& out) {
-                add_target_identity(target.info, out);
+                add_target_identity(target, out);
               });
   add_of_each(
       Block::kCounters, all, scrape,

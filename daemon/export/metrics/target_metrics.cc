@@ -81,7 +81,7 @@ constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
 constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
 constexpr MetricName kSnapshotTaken{"memprofd_snapshot_timestamp_seconds",
-                                    "Moment of the target's numbers, Unix time."};
+                                    "Moment of the target's numbers, Unix time; of an ended target, about that of its end."};
 
 constexpr MetricName kMemprofdCpu{"memprofd_target_cpu_ratio",
                                   "Share of one processor that memprofd uses for events of the "
@@ -191,7 +191,8 @@ void add_events(const ProfileSnapshot& target, MetricFamilies& out) {
 
 }  // namespace
 
-void add_target_identity(const TargetInfo& info, MetricFamilies& out) {
+void add_target_identity(const ProfileSnapshot& target, MetricFamilies& out) {
+  const TargetInfo& info = target.info;
   MetricLabels identity;
   const auto values = label_values(info);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -200,6 +201,7 @@ void add_target_identity(const TargetInfo& info, MetricFamilies& out) {
   identity.push_back({"forked_from", info.forked_from == 0 ? "" : absl::StrCat(info.forked_from)});
   out.gauge(kInfo, std::move(identity), 1);
   out.gauge(kUp, {}, is_active(info.state) ? 1 : 0);
+  out.gauge(kSnapshotTaken, {}, static_cast<double>(target.time_ns) / 1e9);
   if (!is_active(info.state)) {
     out.gauge(kEnd,
               {{"state", std::string(state_name(info.state))},
@@ -212,7 +214,6 @@ void add_target_identity(const TargetInfo& info, MetricFamilies& out) {
 void add_target_metrics(const ProfileSnapshot& target, MetricFamilies& out) {
   out.only_counters(!is_active(target.info.state));
   add_session(target.info, out);
-  out.gauge(kSnapshotTaken, {}, static_cast<double>(target.time_ns) / 1e9);
   add_overhead(target.info.overhead, out);
   add_allocated(target, out);
   add_deallocated(target, out);

@@ -10,7 +10,7 @@
 namespace memprofd {
 
 // Identity and state of a target, and how it ended.
-void add_target_identity(const TargetInfo& info, MetricFamilies& out);
+void add_target_identity(const ProfileSnapshot& target, MetricFamilies& out);
 // Counters and gauges; only the counters of an ended target.
 void add_target_metrics(const ProfileSnapshot& target, MetricFamilies& out);
 

@@ -31,6 +31,12 @@ TEST(EndedTargets, TargetsOfAUserDoNotDisplaceThoseOfAnother) {
   EXPECT_EQ(forgotten, (std::vector{100, 101, 102, 103, 104, 105})) << "his own, the oldest first";
 }
 
+TEST(EndedTargets, DeploysDoNotDisplaceACrash) {
+  EXPECT_EQ(
+      next_to_forget({{1, 0, at(1), true}, {2, 0, at(2)}, {3, 0, at(3)}}, 2, TimePoint::min()), 2);
+  EXPECT_EQ(next_to_forget({{1, 0, at(1), true}, {2, 0, at(2), true}}, 1, TimePoint::min()), 1);
+}
+
 TEST(EndedTargets, OfUsersWithTheSameNumberTheOldestGoes) {
   EXPECT_EQ(next_to_forget({{1, 1000, at(3)}, {2, 0, at(2)}}, 1, TimePoint::min()), 2);
 }

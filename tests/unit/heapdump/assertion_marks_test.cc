@@ -125,7 +125,7 @@ TEST_F(AssertionMarks, ReadingIsBounded) {
   // One array with an empty place, which the store has again and again.
   const std::uint64_t array = memory_.put_block(251, {kNil, kNone, kNone});
   const std::uint64_t arrays =
-      memory_.put_block(0, std::vector<std::uint64_t>(kMaxMarkReads / 2, array));
+      memory_.put_block(0, std::vector<std::uint64_t>(kMaxAssertionReads / 2, array));
   const std::uint64_t list = memory_.put_block(0, {memory_.put_block(0, {arrays, 7}), kNil});
   slot(MEMPROF_SLOT_UNREACHABLE, "huge", memory_.put_block(0, {memory_.put_block(0, {list}), 9}));
   slot(MEMPROF_SLOT_UNREACHABLE, "later", marks({{block(), integer(0)}}));

@@ -23,6 +23,21 @@ TEST(ProgramEnd, AnExitIsNotAnOutOfMemoryKill) {
   EXPECT_EQ(ProgramEnd::of_status(1 << 8, true), (ProgramEnd{EndCause::kExit, 1}));
 }
 
+TEST(ProgramEnd, AnEndThatWasAskedForIsNoFailure) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+    EXPECT_FALSE(is_failure({EndCause::kSignal, signal})) << signal;
+  }
+  for (const int signal : {SIGSEGV, SIGABRT, SIGKILL, 40}) {
+    EXPECT_TRUE(is_failure({EndCause::kSignal, signal})) << signal;
+  }
+  EXPECT_FALSE(is_failure({EndCause::kExit, 0}));
+  EXPECT_FALSE(is_failure({EndCause::kExit, 1})) << "an answer of the program";
+  EXPECT_TRUE(is_failure({EndCause::kExit, 2})) << "an uncaught exception of OCaml";
+  EXPECT_TRUE(is_failure({EndCause::kOutOfMemory, SIGKILL}));
+  EXPECT_FALSE(is_failure({EndCause::kExec}));
+  EXPECT_FALSE(is_failure({}));
+}
+
 TEST(ProgramEnd, IsReportedInOneLine) {
   EXPECT_EQ(end_text({}), "the program ended");
   EXPECT_EQ(end_text({EndCause::kExit, 3}), "the program ended: exit code 3");
