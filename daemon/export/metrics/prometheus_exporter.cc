@@ -119,6 +119,20 @@ MetricLabels labels_of_target(const TargetInfo& info) {
   return {{"pid", absl::StrCat(info.pid)}, {"program", program_of(info)}};
 }
 
+// Running targets before ended ones; among these, the oldest of each program first, then the second
+// of each.
+void put_in_order(std::vector<ProfileSnapshotPtr>& targets) {
+  std::ranges::stable_sort(targets, {}, &ProfileSnapshot::attached_ns);
+  std::map<std::string, std::size_t> of_program;
+  std::map<const ProfileSnapshot*, std::pair<bool, std::size_t>> order;
+  for (const ProfileSnapshotPtr& target : targets) {
+    const bool runs = is_active(target->info.state);
+    order[target.get()] = {!runs, runs ? of_program[program_of(target->info)]++ : 0};
+  }
+  std::ranges::stable_sort(targets, {},
+                           [&](const ProfileSnapshotPtr& target) { return order[target.get()]; });
+}
+
 void advance_drops(DropCounters& last, const DropCounters& now) {
   for (int i = 0; i < kDrops; ++i) {
     const Drop drop = static_cast<Drop>(i);
@@ -449,18 +463,15 @@ std::vector<prometheus::MetricFamily> PrometheusExporter::Collect() const {
   for (const ProfileSnapshotPtr& target : scrape.targets) advance(*target);
   collect_self(scrape.targets, scrape.out);
   collect_drops(scrape.out);
-  std::ranges::stable_sort(scrape.targets, {}, [](const ProfileSnapshotPtr& target) {
-    return std::pair(!is_active(target->info.state), target->attached_ns);
-  });
+  put_in_order(scrape.targets);
   scrape.running = static_cast<std::size_t>(std::ranges::count_if(
       scrape.targets, [](const ProfileSnapshotPtr& t) { return is_active(t->info.state); }));
   scrape.totals.resize(scrape.running);
   const std::size_t all = scrape.targets.size(), running = scrape.running;
 
-  add_of_each(Block::kIdentity, all, scrape,
-              [](const ProfileSnapshot& target, MetricFamilies& out) {
-                add_target_identity(target, out);
-              });
+  add_of_each(
+      Block::kIdentity, all, scrape,
+      [](const ProfileSnapshot& target, MetricFamilies& out) { add_target_identity(target, out); });
   add_of_each(
       Block::kCounters, all, scrape,
       [&](const ProfileSnapshot& target, MetricFamilies& out) { collect_counters(target, out); });

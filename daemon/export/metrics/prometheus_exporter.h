@@ -10,9 +10,9 @@
 //
 // A scrape has at most SiteLimits::series series. They come in blocks, each of one kind and one
 // target (or program, for histograms). A block that does not fit is omitted as a whole, and
-// counted. Kinds are taken in the order of Block; within a kind, running targets in the order of
-// their attach. So the least important and the newest are omitted first. Each target gets an equal
-// number of sites.
+// counted. Kinds are taken in the order of Block; within a kind, first the oldest running target of
+// each program, then each program's second, and so on. So the least important kinds and the newest
+// of many targets of one program are omitted first. Each target gets an equal number of sites.
 #pragma once
 
 #include <array>

@@ -539,6 +539,25 @@ std::vector<ProfileSnapshotPtr> many_targets(int n) {
   return targets;
 }
 
+// A program with many processes does not displace one that was deployed just now.
+TEST(PrometheusText, EachProgramHasSeriesBelowTheLimit) {
+  std::vector<ProfileSnapshotPtr> targets = many_targets(30);
+  for (std::size_t i = 0; i + 1 < targets.size(); ++i) {
+    std::const_pointer_cast<ProfileSnapshot>(targets[i])->info.exe = "/srv/many";
+  }
+  std::const_pointer_cast<ProfileSnapshot>(targets.back())->info.exe = "/srv/deployed";
+  FakeService service(targets);
+  const auto series = scrape(PrometheusExporter(service, {"1"}, {.series = 600}));
+  EXPECT_GT(series.at("memprofd_held_back_blocks{kind=\"counters\"}"), 0);
+  const auto allocated = [](int pid, const char* program) {
+    return absl::StrCat("memprofd_allocated_bytes_total{pid=\"", pid, "\",program=\"", program,
+                        "\",heap=\"minor\",source=\"normal\"}");
+  };
+  EXPECT_TRUE(series.contains(allocated(30, "deployed")));
+  EXPECT_TRUE(series.contains(allocated(1, "many")));
+  EXPECT_FALSE(series.contains(allocated(29, "many")));
+}
+
 TEST(PrometheusText, SeriesHaveALimit) {
   for (const int n : {0, 1, 10, 60, 100}) {
     FakeService service(many_targets(n));
