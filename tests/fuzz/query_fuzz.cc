@@ -36,7 +36,7 @@ std::vector<std::string> seeds() {
       "select * from roots",
       "select block, samples, state, callstack from samples join sites using (site)",
       "select name, bytes, parent from retained where row = 0",
-      "select way(3), way(-1), way('x')",
+      "select root_path(3), root_path(-1), root_path('x')",
       "select tag, count(*) from blocks group by tag order by 2 desc limit 5",
       "select b.block from blocks b, edges e where e.target = b.block and b.tag between 0 and 9",
       "select * from snapshot"};

@@ -54,7 +54,7 @@ TEST_F(QueryParts, WhatTheHeadTellsIsReadAlone) {
   ASSERT_TRUE(ask("SELECT program, heap_bytes FROM snapshot").ok());
   EXPECT_LT(read_, 4096u);
   EXPECT_THAT(told(), HasSubstr("/srv/shop.exe"));
-  for (const char* more : {"SELECT pid FROM blocks, snapshot", "SELECT way(1) FROM snapshot",
+  for (const char* more : {"SELECT pid FROM blocks, snapshot", "SELECT root_path(1) FROM snapshot",
                            "SELECT pid, (SELECT count(*) FROM roots) FROM snapshot"}) {
     ASSERT_TRUE(ask(more).ok()) << more;
     EXPECT_GT(read_, bytes_.size()) << more;
