@@ -80,8 +80,9 @@ constexpr MetricName kPaused{"memprofd_target_paused_seconds_total",
                              "Time for which memprofd has paused the target."};
 constexpr MetricName kAttach{"memprofd_attach_seconds",
                              "Time from the request to attach until sampling ran."};
-constexpr MetricName kSnapshotTaken{"memprofd_snapshot_timestamp_seconds",
-                                    "Moment of the target's numbers, Unix time; of an ended target, about that of its end."};
+constexpr MetricName kSnapshotTaken{
+    "memprofd_snapshot_timestamp_seconds",
+    "Moment of the target's numbers, Unix time; of an ended target, about that of its end."};
 
 constexpr MetricName kMemprofdCpu{"memprofd_target_cpu_ratio",
                                   "Share of one processor that memprofd uses for events of the "
